@@ -2,6 +2,7 @@
 //! need no expectations.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::panic::AssertUnwindSafe;
@@ -119,6 +120,15 @@ struct ExploredWorld {
     text: String,
 }
 
+/// Runs without faults, by the time that they have beside the usual one.
+type References = BTreeMap<Duration, ExploredWorld>;
+
+/// A run with a fault, and the run without it that is as long.
+struct ComparedWorlds<'r> {
+    reference: &'r ExploredWorld,
+    explored: ExploredWorld,
+}
+
 impl Default for Explorer {
     fn default() -> Self {
         Self::new()
@@ -197,18 +207,18 @@ impl Explorer {
 
     fn run_all(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploreSummary> {
         let _alone = COMPARED.lock();
-        let reference = self.reference(test)?;
+        let mut references = self.references(test)?;
         let watch = Stopwatch::start();
-        let plans = plans(&reference.points, reference.can_crash);
-        let mut summary = ExploreSummary { tried: 0, planned: plans.len(), points: reference.points.len() };
+        let first = &references[&Duration::ZERO];
+        let plans = plans(&first.points, first.can_crash);
+        let mut summary = ExploreSummary { tried: 0, planned: plans.len(), points: first.points.len() };
         let mut findings = Findings::default();
         for (disturbance, point) in plans {
             if summary.tried >= self.runs || self.wall.is_some_and(|wall| watch.elapsed() >= wall) {
                 break;
             }
             summary.tried += 1;
-            let explored = self.run(Some((disturbance, &point)), limit(&reference), test)?;
-            let mut breaches = judge(&reference, &explored, disturbance);
+            let mut breaches = judge(self.run_with((disturbance, &point), &mut references, test)?);
             let plan = FaultPlan { faults: vec![(disturbance, point)], ..FaultPlan::default() };
             // A run counts once for each finding.
             breaches.sort_by_key(Breach::fingerprint);
@@ -237,50 +247,69 @@ impl Explorer {
 
     fn run_again(&self, plan: &str, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result {
         let _alone = COMPARED.lock();
-        let reference = self.reference(test)?;
+        let mut references = self.references(test)?;
+        let points = references[&Duration::ZERO].points.clone();
         let found = plan.split_once('@').and_then(|(name, point)| {
-            let point = reference.points.iter().find(|known| known.to_string() == point)?;
+            let point = points.iter().find(|known| known.to_string() == point)?;
             Some((Disturbance::parse(name)?, point))
         });
         let Some((disturbance, point)) = found else {
-            let known: Vec<String> = reference.points.iter().take(POINTS).map(ToString::to_string).collect();
-            let more = match reference.points.len().saturating_sub(POINTS) {
+            let known: Vec<String> = points.iter().take(POINTS).map(ToString::to_string).collect();
+            let more = match points.len().saturating_sub(POINTS) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
             return Err(Error::new(format!("no run has the plan `{plan}`; its points: {}{more}", known.join(", "))));
         };
-        let explored = self.run(Some((disturbance, point)), limit(&reference), test)?;
-        print(&explored.text);
-        match judge(&reference, &explored, disturbance).into_iter().next() {
+        let compared = self.run_with((disturbance, point), &mut references, test)?;
+        print(&compared.explored.text);
+        match judge(compared).into_iter().next() {
             Some(breach) => Err(Error::new(format!("{}: {}", breach.fingerprint(), breach.text))),
             None => Ok(()),
         }
     }
 
     /// Runs the test without faults, twice. Another run before them fills the caches of the process.
-    fn reference(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploredWorld> {
-        self.run(None, ENTRIES_WITHOUT, test)?;
-        let reference = self.run(None, ENTRIES_WITHOUT, test)?;
-        let again = self.run(None, ENTRIES_WITHOUT, test)?;
+    fn references(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<References> {
+        let run = || self.run(None, (Duration::ZERO, ENTRIES_WITHOUT), test);
+        run()?;
+        let reference = run()?;
+        let again = run()?;
         if let Some(difference) = transcript::first_difference(&reference.text, &again.text) {
             let text = "the test is not deterministic, so faults cannot be aimed: a second run differs from the first";
             return Err(Error::new(format!("{text} {difference}")));
         }
         match &reference.ending {
             Some(Breach { oracle, text, .. }) => Err(Error::new(format!("without any fault: {oracle}: {text}"))),
-            None => Ok(reference),
+            None => Ok(References::from([(Duration::ZERO, reference)])),
         }
+    }
+
+    /// Runs the test with a fault, and returns the run with the one without the fault that is as long.
+    fn run_with<'r>(
+        &self,
+        fault: (Disturbance, &FaultPoint),
+        references: &'r mut References,
+        test: &(impl AsyncFn(&World) -> Result + Sync),
+    ) -> Result<ComparedWorlds<'r>> {
+        let extra = whole_minutes(fault.0.duration());
+        let reference = match references.entry(extra) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(self.run(None, (extra, ENTRIES_WITHOUT), test)?),
+        };
+        let limit = reference.length * ENTRIES.0 + ENTRIES.1;
+        let explored = self.run(Some(fault), (extra, limit), test)?;
+        Ok(ComparedWorlds { reference, explored })
     }
 
     fn run(
         &self,
         fault: Option<(Disturbance, &FaultPoint)>,
-        limit: usize,
+        (extra, limit): (Duration, usize),
         test: &(impl AsyncFn(&World) -> Result + Sync),
     ) -> Result<ExploredWorld> {
         in_own_thread(|| {
-            let run = || self.world.run_virtual(run_world(self.world.clone(), fault, limit, test));
+            let run = || self.world.run_virtual(run_world(self.world.clone(), fault, (extra, limit), test));
             match std::panic::catch_unwind(AssertUnwindSafe(run)) {
                 Ok(explored) => explored?,
                 Err(panic) => {
@@ -313,7 +342,7 @@ impl ExploredWorld {
 async fn run_world(
     builder: WorldBuilder,
     fault: Option<(Disturbance, &FaultPoint)>,
-    limit: usize,
+    (extra, limit): (Duration, usize),
     test: &impl AsyncFn(&World) -> Result,
 ) -> Result<ExploredWorld> {
     let world = builder.make()?;
@@ -330,7 +359,7 @@ async fn run_world(
         }
         steps = injection.steps;
     }
-    let history = std::pin::pin!(history(&world, fault.map(|(disturbance, _)| disturbance), test));
+    let history = std::pin::pin!(history(&world, extra, test));
     let steps = std::pin::pin!(run_steps(&world, steps));
     let played = std::pin::pin!(async {
         match select(history, steps).await {
@@ -345,9 +374,9 @@ async fn run_world(
     }
 }
 
-/// Returns the most entries of the transcript of a run with a fault.
-const fn limit(reference: &ExploredWorld) -> usize {
-    reference.length * ENTRIES.0 + ENTRIES.1
+/// Rounds up to whole minutes, so that the end of a longer run has the same place between the slots of a schedule.
+fn whole_minutes(duration: Duration) -> Duration {
+    Duration::from_mins(duration.as_secs().div_ceil(60))
 }
 
 /// Waits until the transcript has more than `limit` entries, and describes what goes on: virtual time may pass for
@@ -376,18 +405,13 @@ async fn runs_away(world: &World, limit: usize) -> String {
     )
 }
 
-/// Runs the test, lets the controllers converge, and starts them again.
-async fn history(
-    world: &World,
-    disturbance: Option<Disturbance>,
-    test: &impl AsyncFn(&World) -> Result,
-) -> ExploredWorld {
+/// Runs the test, lets the controllers converge, with this much time beside the usual, and starts them again.
+async fn history(world: &World, extra: Duration, test: &impl AsyncFn(&World) -> Result) -> ExploredWorld {
     let ended = |oracle, error: Error| ExploredWorld::ended(oracle, error.message().to_owned());
     if let Err(error) = world.guard(test(world)).await {
         let oracle = if world.shared.check().is_err() { breach::ALIVE } else { "test" };
         return ended(oracle, error);
     }
-    let extra = disturbance.map_or(Duration::ZERO, Disturbance::duration);
     if let Err(error) = world.advance_by(SETTLING.converge + extra).await {
         return ended(breach::ALIVE, error);
     }
@@ -506,16 +530,15 @@ fn plans(points: &[FaultPoint], can_crash: bool) -> Vec<(Disturbance, FaultPoint
     in_turns(plans)
 }
 
-/// Returns the breaches of a run with this fault.
-fn judge(reference: &ExploredWorld, explored: &ExploredWorld, disturbance: Disturbance) -> Vec<Breach> {
+/// Returns the breaches of a run with a fault.
+fn judge(ComparedWorlds { reference, explored }: ComparedWorlds<'_>) -> Vec<Breach> {
     if let Some(breach) = &explored.ending {
         return vec![breach.clone()];
     }
     let initial = |key: &Key| reference.initial.get(key).or_else(|| explored.initial.get(key)).cloned();
     let all = differences(initial, &by_part(&reference.objects), &by_part(&explored.objects));
     let mut breaches: Vec<Breach> = all.into_iter().map(|found| found.into_breach(Duration::ZERO, NAMESPACE)).collect();
-    // A run that a fault makes longer has more of everything that happens again and again.
-    if disturbance.duration().is_zero() && breaches.is_empty() {
+    if breaches.is_empty() {
         let more = |(resource, count): (&String, &usize)| {
             let usual = reference.created.get(resource).copied().unwrap_or_default();
             (*count > usual).then(|| {
@@ -712,6 +735,30 @@ mod tests {
             }
         }
         std::future::pending::<()>().await;
+    }
+
+    /// Creates a ConfigMap in each half hour, and tries again every five seconds.
+    async fn keep_a_schedule(client: Client) {
+        let clock = plumbline_apiserver::clock::Clock::virtual_from(crate::time::epoch());
+        loop {
+            let now = crate::time::time_of_day().expect("a world").as_secs();
+            let map = serde_json::from_value(map(&format!("slot-{}", now / 1800 * 1800))).expect("a ConfigMap");
+            let made = match maps(client.clone()).create(&PostParams::default(), &map).await {
+                Err(kube::Error::Api(status)) => status.reason == "AlreadyExists",
+                made => made.is_ok(),
+            };
+            clock.sleep(seconds(if made { 1800 - now % 1800 } else { 5 })).await;
+        }
+    }
+
+    /// Some faults make a run longer, with more slots.
+    #[test]
+    fn a_longer_run_is_compared_with_one_that_is_as_long() {
+        let explored = Explorer::new().runs(80).explore(async |t| {
+            t.run("scheduler", keep_a_schedule)?;
+            t.advance(seconds(70 * 60)).await
+        });
+        assert_eq!(explored.expect("no finding").tried, 80);
     }
 
     #[test]
