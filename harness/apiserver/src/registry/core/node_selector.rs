@@ -80,3 +80,44 @@ fn validate_requirement(requirement: &Value, lenient: bool, path: &Path<'_>, err
         }
     }
 }
+
+/// Returns the warning about a deprecated node label.
+pub(in crate::registry) fn deprecated_label(label: &str) -> Option<&'static str> {
+    let text = match label {
+        "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
+        "beta.kubernetes.io/os" => "deprecated since v1.14; use \"kubernetes.io/os\" instead",
+        "failure-domain.beta.kubernetes.io/region" => {
+            "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead"
+        }
+        "failure-domain.beta.kubernetes.io/zone" => {
+            "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"
+        }
+        "beta.kubernetes.io/instance-type" => {
+            "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"
+        }
+        "app.kubernetes.io/created-by" => "deprecated since v1.9",
+        "scheduler.alpha.kubernetes.io/preferAvoidPods" => "deprecated since v1.22; use Taints and Tolerations instead",
+        "node-role.kubernetes.io/master" => "use \"node-role.kubernetes.io/control-plane\" instead",
+        _ => return None,
+    };
+    Some(text)
+}
+
+/// Returns the warnings about a term of a node selector: `GetWarningsForNodeSelectorTerm` in `pkg/api/node/util.go`.
+pub(in crate::registry) fn term_warnings(term: &Value, look_at_values: bool, path: &str) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (i, expression) in array_field(term, "matchExpressions").iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{i}]");
+        let key = str_field(expression, "key");
+        if let Some(text) = deprecated_label(key) {
+            warnings.push(format!("{path}.key: {key} is {text}"));
+        }
+        for (j, value) in array_field(expression, "values").iter().enumerate().filter(|_| look_at_values) {
+            let value = value.as_str().unwrap_or_default();
+            for message in names::label_value(value) {
+                warnings.push(format!("{path}.values[{j}]: {value} is invalid, {message}"));
+            }
+        }
+    }
+    warnings
+}

@@ -17,7 +17,6 @@ use crate::registry::core::difflib;
 use crate::registry::core::node_selector;
 use crate::registry::core::persistent_volume_claim;
 use crate::registry::core::persistent_volume_source::{self, SOURCES};
-use crate::registry::core::pod::warnings::node_term_warnings;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::prepare::reset_all_but_status;
@@ -183,7 +182,7 @@ fn warnings(volume: &Value) -> Vec<String> {
     let terms = &spec["nodeAffinity"]["required"];
     for (i, term) in array_field(terms, "nodeSelectorTerms").iter().enumerate() {
         let path = format!("spec.nodeAffinity.required.nodeSelectorTerms[{i}]");
-        warnings.extend(node_term_warnings(term, false, &path));
+        warnings.extend(node_selector::term_warnings(term, false, &path));
     }
     let deprecated = DEPRECATED.iter().filter(|(field, _)| non_null(spec, field).is_some());
     warnings.extend(deprecated.map(|(_, why)| format!("spec.{why}")));

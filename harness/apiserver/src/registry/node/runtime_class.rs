@@ -6,7 +6,7 @@ use crate::json::fields::{array_field, non_null, str_field};
 use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::pod::warnings::deprecated_label;
+use crate::registry::core::node_selector::deprecated_label;
 use crate::registry::core::pod::{resources, scheduling};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;

@@ -6,7 +6,7 @@ use crate::json::Value;
 use crate::json::fields::{array_field, non_null, semantic_equal, str_field};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::pod::warnings::deprecated_label;
+use crate::registry::core::node_selector::deprecated_label;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::{checks, label_selector, names};

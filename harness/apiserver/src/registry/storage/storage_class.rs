@@ -9,7 +9,7 @@ use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::default_class;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::pod::warnings::deprecated_label;
+use crate::registry::core::node_selector::deprecated_label;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::{parameters, provisioner};

@@ -6,6 +6,7 @@ use crate::json::fields::{array_field, non_null, str_field};
 use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::addresses;
+use crate::registry::core::node_selector;
 use crate::registry::core::persistent_volume_claim;
 use crate::registry::core::pod::{app_armor, overlaps};
 use crate::registry::names;
@@ -65,28 +66,6 @@ pub(in crate::registry) fn pod_template_warnings(object: &Value, old: Option<&Va
     pod_warnings(object.get("template").unwrap_or(&Value::Null), "template")
 }
 
-/// Returns the warning about a deprecated node label.
-pub(in crate::registry) fn deprecated_label(label: &str) -> Option<&'static str> {
-    let text = match label {
-        "beta.kubernetes.io/arch" => "deprecated since v1.14; use \"kubernetes.io/arch\" instead",
-        "beta.kubernetes.io/os" => "deprecated since v1.14; use \"kubernetes.io/os\" instead",
-        "failure-domain.beta.kubernetes.io/region" => {
-            "deprecated since v1.17; use \"topology.kubernetes.io/region\" instead"
-        }
-        "failure-domain.beta.kubernetes.io/zone" => {
-            "deprecated since v1.17; use \"topology.kubernetes.io/zone\" instead"
-        }
-        "beta.kubernetes.io/instance-type" => {
-            "deprecated since v1.17; use \"node.kubernetes.io/instance-type\" instead"
-        }
-        "app.kubernetes.io/created-by" => "deprecated since v1.9",
-        "scheduler.alpha.kubernetes.io/preferAvoidPods" => "deprecated since v1.22; use Taints and Tolerations instead",
-        "node-role.kubernetes.io/master" => "use \"node-role.kubernetes.io/control-plane\" instead",
-        _ => return None,
-    };
-    Some(text)
-}
-
 /// Annotations without a function.
 const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
     (
@@ -101,25 +80,6 @@ const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
 pub(super) const POD_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
 
 pub(super) const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
-
-/// Returns the warnings about terms of a node selector: `GetWarningsForNodeSelectorTerm` in `pkg/api/node/util.go`.
-pub(in crate::registry) fn node_term_warnings(term: &Value, look_at_values: bool, path: &str) -> Vec<String> {
-    let mut warnings = Vec::new();
-    for (i, expression) in array_field(term, "matchExpressions").iter().enumerate() {
-        let path = format!("{path}.matchExpressions[{i}]");
-        let key = str_field(expression, "key");
-        if let Some(text) = deprecated_label(key) {
-            warnings.push(format!("{path}.key: {key} is {text}"));
-        }
-        for (j, value) in array_field(expression, "values").iter().enumerate().filter(|_| look_at_values) {
-            let value = value.as_str().unwrap_or_default();
-            for message in names::label_value(value) {
-                warnings.push(format!("{path}.values[{j}]: {value} is invalid, {message}"));
-            }
-        }
-    }
-    warnings
-}
 
 /// Deprecated volume types.
 const DEPRECATED_VOLUMES: &[(&str, &str)] = &[
@@ -161,7 +121,7 @@ impl Warnings<'_> {
 
     fn scheduling(&mut self, spec: &Value) {
         for label in spec.get("nodeSelector").and_then(Value::as_object).into_iter().flatten().map(|(k, _)| k) {
-            if let Some(text) = deprecated_label(label) {
+            if let Some(text) = node_selector::deprecated_label(label) {
                 let path = format!("{}[{label}]", self.in_spec("nodeSelector"));
                 self.add(&path, text);
             }
@@ -172,17 +132,17 @@ impl Warnings<'_> {
             let path = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
             for (i, term) in array_field(required, "nodeSelectorTerms").iter().enumerate() {
                 let path = format!("{}[{i}]", self.in_spec(path));
-                self.found.extend(node_term_warnings(term, false, &path));
+                self.found.extend(node_selector::term_warnings(term, false, &path));
             }
         }
         for (i, term) in array_field(terms, "preferredDuringSchedulingIgnoredDuringExecution").iter().enumerate() {
             let path = format!("{}[{i}].preference", self.in_spec(preferred));
-            self.found.extend(node_term_warnings(&term["preference"], true, &path));
+            self.found.extend(node_selector::term_warnings(&term["preference"], true, &path));
         }
         for (i, constraint) in array_field(spec, "topologySpreadConstraints").iter().enumerate() {
             let path = format!("{}[{i}]", self.in_spec("topologySpreadConstraints"));
             let key = str_field(constraint, "topologyKey");
-            if let Some(text) = deprecated_label(key) {
+            if let Some(text) = node_selector::deprecated_label(key) {
                 self.add(&format!("{path}.topologyKey"), &format!("{key} is {text}"));
             }
             if constraint.get("labelSelector").is_none_or(Value::is_null) {
