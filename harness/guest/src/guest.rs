@@ -41,6 +41,7 @@ impl Guest {
                 process_limit: 4096,
                 spin: Duration::from_secs(30),
                 grace: Duration::from_secs(5),
+                is_disturbed: false,
             },
         }
     }
@@ -170,6 +171,14 @@ impl Guest {
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;
+        self
+    }
+
+    /// Interrupts all threads at every other rest, which no program may notice. For tests of the tracer only.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn disturbed(mut self) -> Self {
+        self.settings.is_disturbed = true;
         self
     }
 

@@ -86,4 +86,5 @@ pub(crate) struct Settings {
     pub(crate) process_limit: usize,
     pub(crate) spin: Duration,
     pub(crate) grace: Duration,
+    pub(crate) is_disturbed: bool,
 }

@@ -510,26 +510,37 @@ pub(crate) fn loop_call(call: &Call, memory: &impl Memory) -> LoopCall {
     if polls { LoopCall::Polls } else { LoopCall::Works }
 }
 
-/// Returns for a call that may wait on a socket: true if it waits to send, and its result at the timeout.
-pub(crate) fn socket_wait(number: i64) -> Option<(bool, i64)> {
+/// Returns the arguments of a call that are files, on which it may wait as long as the timeout of a socket: true for
+/// those to which it sends.
+pub(crate) fn timed_files(number: i64) -> &'static [(usize, bool)] {
     match number {
         libc::SYS_read
         | libc::SYS_readv
+        | libc::SYS_preadv2
         | libc::SYS_recvfrom
         | libc::SYS_recvmsg
         | libc::SYS_recvmmsg
         | libc::SYS_accept
-        | libc::SYS_accept4
-        | libc::SYS_splice => Some((false, -i64::from(libc::EAGAIN))),
+        | libc::SYS_accept4 => &[(0, false)],
         libc::SYS_write
         | libc::SYS_writev
+        | libc::SYS_pwritev2
         | libc::SYS_sendto
         | libc::SYS_sendmsg
         | libc::SYS_sendmmsg
-        | libc::SYS_sendfile => Some((true, -i64::from(libc::EAGAIN))),
-        libc::SYS_connect => Some((true, -i64::from(libc::EINPROGRESS))),
-        _ => None,
+        | libc::SYS_sendfile
+        | libc::SYS_connect => &[(0, true)],
+        libc::SYS_splice => &[(0, false), (2, true)],
+        _ => &[],
     }
+}
+
+/// Returns the result with which such a call times out.
+pub(crate) fn timed_out(number: i64, arguments: &[u64], memory: &impl Memory) -> i64 {
+    let mut family = [0; 2];
+    let is_connect = number == libc::SYS_connect && memory.read(arguments[1], &mut family);
+    let is_under_way = is_connect && i32::from(u16::from_ne_bytes(family)) != libc::AF_UNIX;
+    -i64::from(if is_under_way { libc::EINPROGRESS } else { libc::EAGAIN })
 }
 
 #[cfg(test)]

@@ -31,6 +31,9 @@ impl Tracer {
         if self.deliver_terminal_data() && !self.is_at_rest() || self.find_socket_waits() {
             return Progress::Some;
         }
+        if self.settings.is_disturbed && self.disturb() {
+            return Progress::Interrupted;
+        }
         let next = self.next_deadline();
         let reading = || Self::reading(&self.clocks, next);
         if self.control.rest(reading) {
@@ -54,6 +57,18 @@ impl Tracer {
         self.set_time(target);
         self.control.moved(|| Self::reading(&self.clocks, next));
         if next <= target { self.fire(next) } else { Progress::Some }
+    }
+
+    /// Interrupts all threads at every other rest, before time moves. Returns true if at least one stops.
+    fn disturb(&mut self) -> bool {
+        self.was_disturbed = !self.was_disturbed;
+        let mut is_any = false;
+        for (thread, entry) in self.table.threads.iter_mut().filter(|_| self.was_disturbed) {
+            if !entry.is_stopped() && !entry.is_dead && !entry.is_vforking && sys::interrupt(*thread).is_ok() {
+                (entry.is_ordered, is_any) = (true, true);
+            }
+        }
+        is_any
     }
 
     /// Ends all waits with exactly this deadline. Others that are due as well follow after the next rest, so that

@@ -239,7 +239,8 @@ impl Tracer {
             && sys::interrupt(thread).is_ok()
             && let Some(entry) = self.table.threads.get_mut(&thread)
         {
-            entry.probe = Some(Probe::default());
+            // It has left the wait that was known at the last rest.
+            (entry.probe, entry.socket_wait) = (Some(Probe::default()), None);
         }
     }
 
@@ -344,7 +345,11 @@ impl Tracer {
                 processor_time: std::time::Duration::from_nanos(total),
                 stack: Vec::new(),
             });
-            self.inspected = sys::interrupt(*thread).is_ok().then_some(*thread);
+            // A call that sends or receives in pieces would end with a part.
+            if let Some(entry) = self.table.threads.get_mut(thread).filter(|entry| !entry.watch.is_blocked()) {
+                entry.is_ordered = sys::interrupt(*thread).is_ok();
+                self.inspected = entry.is_ordered.then_some(*thread);
+            }
         }
         let by = (total - guard - self.crept).max(GRAIN) / GRAIN * GRAIN;
         self.crept += by;

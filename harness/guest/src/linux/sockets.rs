@@ -6,7 +6,7 @@
 use super::arch::Architecture as _;
 use super::calls::{self, Change, Form, Wait, encode};
 use super::clocks::NEVER;
-use super::state::Tracer;
+use super::state::{ProgramMemory, Tracer};
 use super::sys::{self, Registers};
 use super::table::{Activity, Pending, SocketWait};
 use super::watch;
@@ -88,6 +88,15 @@ impl Tracer {
         }
     }
 
+    /// Ends a call that receives several messages within a time at the timeout of its socket, if that is earlier.
+    pub(crate) fn limit_by_socket(&self, thread: i32, wait: &mut Wait) {
+        let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
+        let length = self.socket_timeout(process, wait.call.arguments[0] as i32, false);
+        if let Some(deadline) = length.map(|length| self.clocks.after(length)).filter(|time| *time < wait.deadline) {
+            (wait.deadline, wait.timeout, wait.remainder) = (deadline, Some(AGAIN), None);
+        }
+    }
+
     /// Begins a call that receives in pieces: all of them within one timeout.
     pub(crate) fn receive_all(&mut self, thread: i32, file: i32, registers: Registers) {
         let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
@@ -132,9 +141,10 @@ impl Tracer {
             let restarted = entry.socket_wait.as_ref().filter(|wait| wait.is_restarted && wait.call == call);
             let restarted = restarted.map(|wait| (wait.deadline, wait.timeout));
             let found = restarted.or_else(|| {
-                let (is_sending, timeout) = calls::socket_wait(call.0)?;
-                let length = self.socket_timeout(entry.process, *call.1.first()? as i32, is_sending)?;
-                Some((self.clocks.after(length), timeout))
+                let length = calls::timed_files(call.0).iter().find_map(|(index, is_sending)| {
+                    self.socket_timeout(entry.process, *call.1.get(*index)? as i32, *is_sending)
+                })?;
+                Some((self.clocks.after(length), calls::timed_out(call.0, &call.1, &ProgramMemory(thread))))
             });
             let (deadline, timeout) = found.unwrap_or((NEVER, 0));
             let wait = SocketWait { account, call, deadline, timeout, is_over: false, is_restarted: false };
@@ -165,7 +175,7 @@ impl Tracer {
     /// kernel ends such a call with `EINTR`, also where it starts others again.
     pub(crate) fn restart_socket_wait(&mut self, thread: i32) {
         let Ok(mut registers) = sys::registers(thread) else { return };
-        if registers.result() != INTERRUPTED || calls::socket_wait(registers.call().number).is_none() {
+        if registers.result() != INTERRUPTED || calls::timed_files(registers.call().number).is_empty() {
             return;
         }
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };

@@ -135,6 +135,8 @@ pub(crate) struct Thread {
     /// A wait that has failed with `EINTR`: it goes on if the signal turns out to be ignored.
     pub(crate) interrupted: Option<Restart>,
     pub(crate) probe: Option<Probe>,
+    /// True once the tracer has ordered it to stop for another reason than its deadline, until its next wait ends.
+    pub(crate) is_ordered: bool,
     /// Its account when a probe looked whether another thread is alone.
     pub(crate) probed: Option<Account>,
     /// The virtual time at which its last wait timed out.
@@ -168,6 +170,7 @@ impl Thread {
             restart: None,
             interrupted: None,
             probe: None,
+            is_ordered: false,
             probed: None,
             timed_out_at: None,
             works_until: 0,

@@ -46,7 +46,12 @@ impl Tracer {
                 let is_written = writes.iter().all(write);
                 self.answer(thread, &mut registers, if is_written { result } else { FAULT });
             }
-            Plan::Wait(wait) => self.begin_wait(thread, wait, registers),
+            Plan::Wait(mut wait) => {
+                if call.number == libc::SYS_recvmmsg {
+                    self.limit_by_socket(thread, &mut wait);
+                }
+                self.begin_wait(thread, wait, registers);
+            }
             Plan::ReadRealtime(address) => {
                 let time = encode(self.count(thread, 1), Form::Timespec);
                 let is_written = Self::write(thread, address, &time);
@@ -212,6 +217,8 @@ impl Tracer {
         self.set_activity(thread, Activity::Running);
         let Ok(registers) = sys::registers(thread) else { return };
         let ActiveWait { wait, mut original, nap_end, is_over } = *active;
+        let entry = self.table.threads.get_mut(&thread);
+        let is_ordered = entry.is_some_and(|entry| std::mem::take(&mut entry.is_ordered));
         let ending = calls::ending(&wait, registers.result(), is_over);
         let (result, left) = match ending {
             Ending::Woken(result) => {
@@ -233,6 +240,8 @@ impl Tracer {
                 let call = wait.call;
                 let instruction = original.instruction();
                 let stack = original.stack();
+                let is_ordered = is_ordered && result == -i64::from(libc::EINTR);
+                let result = if is_ordered { calls::RESTARTED } else { result };
                 if let Some(thread) = self.table.threads.get_mut(&thread) {
                     let restart = Some(Restart { call, instruction, stack, deadline, nap_end });
                     let is_restarted = result != -i64::from(libc::EINTR);

@@ -22,6 +22,30 @@ fn run_c(name: &str) -> Finished {
     run(Guest::new(compile(folder.path(), name)).epoch(epoch()))
 }
 
+/// Waits of ten seconds each, and how they end.
+const INTERRUPTED: &str = "epoll_wait 0|epoll_pwait 0|epoll_pwait2 0|poll 0|ppoll 0|select 0|pselect 0|nanosleep 0|clock_nanosleep 0|\
+futex -1 ETIMEDOUT|bitset -1 ETIMEDOUT|futex_waitv -1 ETIMEDOUT|sigtimedwait -1 EAGAIN|mq_timedreceive -1 ETIMEDOUT|\
+mq_timedsend -1 ETIMEDOUT|semtimedop -1 EAGAIN|io_getevents 0|io_pgetevents 0|read -1 EAGAIN|readv -1 EAGAIN|\
+preadv2 -1 EAGAIN|recv -1 EAGAIN|recv all -1 EAGAIN|recvmsg -1 EAGAIN|recvmmsg -1 EAGAIN|recvmmsg, later -1 EAGAIN|\
+accept -1 EAGAIN|connect -1 EINPROGRESS|write -1 EAGAIN|writev -1 EAGAIN|pwritev2 -1 EAGAIN|send -1 EAGAIN|\
+sendmsg -1 EAGAIN|sendmmsg -1 EAGAIN|sendfile -1 EAGAIN|splice -1 EAGAIN|send, datagram -1 EAGAIN|\
+connect, local -1 EAGAIN|endless epoll_wait 1|endless poll 1|endless select 1|pipe 1|eventfd 0|semop 0|msgrcv 8|\
+sigwaitinfo 10|endless futex 0|endless io_getevents 1|inotify 1|fcntl 0|flock 0|wait 1|open 1";
+
+/// The tracer's own orders to stop are no signals: no call fails with `EINTR`, and each ends at its time.
+#[test]
+fn orders_of_the_tracer_fail_no_call() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = compile(folder.path(), "interrupted");
+    let guest = || Guest::new(&program).epoch(epoch());
+    let [quiet, disturbed] = [guest(), guest().disturbed()].map(run);
+    let expected = INTERRUPTED.split('|').zip(1..).map(|(line, number)| format!("{line} {number}0"));
+    let expected: Vec<String> = expected.collect();
+    assert_eq!(quiet.lines(), expected);
+    assert_eq!(disturbed.lines(), expected);
+    assert!(disturbed.report().stops > 2 * quiet.report().stops, "{disturbed:?} {quiet:?}");
+}
+
 #[test]
 fn timeouts_of_sockets_are_inherited_and_shared() {
     let expected = "accepted 0 0
