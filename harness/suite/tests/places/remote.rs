@@ -39,6 +39,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("remote::what_runs_in_the_cluster_is_tested", None, || async { external() }),
         trial("remote::fixtures_run_on_a_cluster_that_is_there", None, || async { found() }),
+        trial("remote::names_are_drawn_on_a_cluster_that_is_there", None, || async { drawn() }),
         trial("remote::without_leave_the_cluster_is_not_changed", None, || async { careful() }),
         trial("remote::a_server_that_dies_is_reported_and_nothing_passes", None, || async { dies() }),
         trial("remote::a_definition_on_its_way_out_is_waited_for", None, || async { waits() }),
@@ -179,6 +180,16 @@ fn found() {
     all_well(&output, FIXTURES.len());
     let report = report(&output);
     assert_eq!((report.cluster.as_str(), report.subject.as_str()), ("kubeconfig", "in-process"));
+    assert_eq!(serving.nodes(), Vec::<String>::new());
+}
+
+/// The cluster has other names than the fixtures, also for the namespaces that it creates for them.
+fn drawn() {
+    let serving = Serving::start("remote-drawn");
+    let words = [&serving.words()[..], &["--allow-disruptive", "--tolerance", "3s", "--seed", "7"], &FIXTURES].concat();
+    let output = run(&words).output().expect("it runs");
+    all_well(&output, FIXTURES.len());
+    assert_eq!(report(&output).seed, Some(7));
     assert_eq!(serving.nodes(), Vec::<String>::new());
 }
 

@@ -17,7 +17,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use plumbline::expect;
 use plumbline::fixture::{Action, Fixture, StepKind, UserRequest};
-use plumbline::transcript::{Attributed as _, RecordedJson, TranscriptEntry, render};
+use plumbline::transcript::{Attributed as _, RecordedJson, Transcript, TranscriptEntry, render};
 use plumbline_apiserver::ApiRequest;
 use plumbline_apiserver::listener::RequestHandler;
 use plumbline_apiserver::record::RecordedNames;
@@ -50,8 +50,7 @@ impl Drawn {
     /// Draws for a run of `fixture`; equal seeds give equal results.
     #[must_use]
     pub fn new(fixture: &Fixture, seed: u64) -> Self {
-        let id = fixture.id.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        let mut random = fastrand::Rng::with_seed(id);
+        let mut random = random_of(fixture, seed);
         let server_seed = random.u64(..);
         let delay = Duration::from_millis(random.u64(..=u64::try_from(LATEST_START.as_millis()).unwrap_or_default()));
         // Without controllers no program runs that could know them.
@@ -64,10 +63,13 @@ impl Drawn {
     }
 
     /// Draws names and uids alone, for a real server: its scheduler would bind decoys, and no start of a program is
-    /// like another there.
+    /// like another there. The namespaces are created by the cluster.
     #[must_use]
     pub fn names_only(fixture: &Fixture, seed: u64) -> Self {
-        let Self { names, .. } = Self::new(fixture, seed);
+        if fixture.controllers.is_empty() {
+            return Self::default();
+        }
+        let names = DrawnNames::draw(fixture, &mut random_of(fixture, seed)).without_namespaces();
         Self { names, ..Self::default() }
     }
 
@@ -136,9 +138,7 @@ impl Drawn {
         }
     }
 
-    /// Returns sentences about requests that only a subject makes that knows of the test.
-    #[must_use]
-    pub fn misuse(&self, entries: &[TranscriptEntry]) -> BTreeSet<String> {
+    fn misuse(&self, entries: &[TranscriptEntry]) -> BTreeSet<String> {
         let touched = expect::requests(entries).filter_map(|(entry, exchange)| {
             let request = &exchange.request;
             if !request.is_write() || request.resource == "events" || !entry.actor().is_subject() {
@@ -150,6 +150,22 @@ impl Drawn {
         });
         touched.chain(self.known.lock().iter().cloned()).collect()
     }
+}
+
+/// Returns the source of what is drawn for a fixture.
+fn random_of(fixture: &Fixture, seed: u64) -> fastrand::Rng {
+    let id = fixture.id.bytes().fold(seed, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    fastrand::Rng::with_seed(id)
+}
+
+/// Returns a text with the names of the fixture, if others were drawn.
+pub(super) fn own_names(text: String, drawn: Option<&Drawn>) -> String {
+    drawn.and_then(|drawn| drawn.names.own(&text)).unwrap_or(text)
+}
+
+/// Returns sentences about requests that only a subject makes that knows of the test.
+pub(super) fn misuse(transcript: &Transcript, drawn: Option<&Drawn>) -> BTreeSet<String> {
+    drawn.map(|drawn| transcript.with(|entries| drawn.misuse(entries))).unwrap_or_default()
 }
 
 /// Sends a request of a step to a server, with the drawn names if there are some, and returns the answer with the

@@ -102,6 +102,12 @@ impl DrawnNames {
         drawn
     }
 
+    /// Returns the same names for a cluster that creates the namespaces of a fixture itself.
+    #[must_use]
+    pub(super) fn without_namespaces(self) -> Self {
+        Self { namespaces: Vec::new(), ..self }
+    }
+
     /// Draws names that fit between two that stay, and gives them to `names` in order.
     fn add_in_order(&mut self, names: Vec<String>, fits: impl Fn(&String) -> bool, random: &mut fastrand::Rng) {
         const TRIES: usize = 1000;

@@ -509,12 +509,11 @@ impl Sandbox for RemoteSandbox {
     }
 
     fn own_names(&self, text: String) -> String {
-        self.drawn.as_ref().and_then(|drawn| drawn.names().own(&text)).unwrap_or(text)
+        drawn::own_names(text, self.drawn.as_deref())
     }
 
     fn misuse(&self) -> BTreeSet<String> {
-        let misuse = |drawn: &Arc<Drawn>| self.transcript().with(|entries| drawn.misuse(entries));
-        self.drawn.as_ref().map(misuse).unwrap_or_default()
+        drawn::misuse(self.transcript(), self.drawn.as_deref())
     }
 
     fn seed(&self, objects: Vec<Value>) -> LocalBoxFuture<'_, Result<Vec<RecordedJson>, SeedError>> {
