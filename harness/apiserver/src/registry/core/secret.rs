@@ -122,21 +122,19 @@ fn key_pair_error(secret: &Value) -> Option<String> {
     })
 }
 
-/// Returns the types of the PEM blocks in a text, in their order.
+/// Returns the types of the PEM blocks in a text, in their order. A block begins at the last `BEGIN` before its `END`.
 fn pem_types(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
-    let mut rest = &*text;
-    let mut types = Vec::new();
-    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
-        rest = after;
-        let Some((kind, _)) = after.split_once("-----").filter(|(kind, _)| !kind.contains('\n')) else { continue };
-        if let Some(block) = pem_block(&format!("-----BEGIN {after}"), kind).filter(|block| !block.is_empty()) {
-            types.push(kind.to_owned());
-            rest = after.split_once("-----END ").map_or("", |(_, rest)| rest);
-            drop(block);
-        }
-    }
-    types
+    let parts: Vec<&str> = text.split("-----END ").collect();
+    let blocks = parts.windows(2).filter_map(|pair| {
+        let [before, after] = pair else { return None };
+        let (_, block) = before.rsplit_once("-----BEGIN ")?;
+        let (kind, _) = block.split_once("-----").filter(|(kind, _)| !kind.contains('\n'))?;
+        let (end, _) = after.split_once("-----")?;
+        let block = format!("-----BEGIN {block}-----END {end}-----");
+        pem_block(&block, kind).filter(|content| !content.is_empty()).map(|_| kind.to_owned())
+    });
+    blocks.collect()
 }
 
 /// Validates the keys that a secret's type requires.
@@ -247,5 +245,22 @@ mod tests {
         let mut secret = json!({"stringData": {"k": "v"}});
         Secret.default(&mut secret);
         assert_eq!(secret, json!({"data": {"k": "dg=="}, "type": "Opaque"}));
+    }
+
+    #[rstest]
+    #[case::none("", &[])]
+    #[case::one("text\n-----BEGIN A-----\ndg==\n-----END A-----\n", &["A"])]
+    #[case::two("-----BEGIN A-----\ndg==\n-----END A-----\n-----BEGIN B C-----\ndg==\n-----END B C-----", &["A", "B C"])]
+    #[case::without_an_end("-----BEGIN A-----\ndg==\n-----BEGIN B-----\ndg==\n-----END B-----\n", &["B"])]
+    #[case::another_end("-----BEGIN A-----\ndg==\n-----END B-----\n", &[])]
+    #[case::empty("-----BEGIN A-----\n-----END A-----\n", &[])]
+    fn types_of_blocks(#[case] text: &str, #[case] expected: &[&str]) {
+        assert_eq!(pem_types(text.as_bytes()), expected);
+    }
+
+    /// A reader that looks at the whole rest for each of them would take minutes.
+    #[test]
+    fn blocks_without_an_end_cost_no_more_than_their_length() {
+        assert_eq!(pem_types("-----BEGIN A-----\n".repeat(60_000).as_bytes()), Vec::<String>::new());
     }
 }
