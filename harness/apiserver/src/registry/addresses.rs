@@ -7,7 +7,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::field_errors::{ErrorList, Path};
 use crate::status::go_quote;
 
-const BAD_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+/// The error of a text that is no IP address.
+pub(in crate::registry) const BAD_ADDRESS: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
 const BAD_CIDR: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// Parses an address whose decimal parts may have leading zeros: `ParseIPSloppy` of k8s.io/utils.

@@ -7,6 +7,7 @@ pub(crate) use crate::name_formats::{
     inclusive_range_error, label_value, mask_trailing_dash, path_segment, percent, port_name, port_number,
     qualified_name, regex_error, wildcard_subdomain,
 };
+use crate::registry::addresses::BAD_ADDRESS;
 
 /// The required format of object names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(crate) enum NameFormat {
 /// Returns what is wrong with a canonical IP address.
 fn address(value: &str) -> Vec<String> {
     let Ok(address) = value.parse::<IpAddr>() else {
-        return vec!["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)".to_owned()];
+        return vec![BAD_ADDRESS.to_owned()];
     };
     if matches!(address, IpAddr::V6(address) if address.to_ipv4_mapped().is_some()) {
         return vec!["must not be an IPv4-mapped IPv6 address".to_owned()];

@@ -3,10 +3,10 @@
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
-use crate::json::fields::{array_field, non_null, semantic_equal, str_field};
+use crate::json::fields::{non_null, semantic_equal, str_field};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::node_selector::deprecated_label;
+use crate::registry::core::node_selector::{self, deprecated_label};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::{checks, label_selector, names};
@@ -32,12 +32,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 /// Returns the warnings about deprecated labels of nodes: `GetWarningsForNodeSelector` in `pkg/api/node/util.go`.
 fn warnings(capacity: &Value, _old: Option<&Value>) -> Vec<String> {
     let topology = &capacity["nodeTopology"];
-    let mut warnings = Vec::new();
-    for (i, expression) in array_field(topology, "matchExpressions").iter().enumerate() {
-        let key = str_field(expression, "key");
-        let text = deprecated_label(key);
-        warnings.extend(text.map(|text| format!("nodeTopology.matchExpressions[{i}].key: {key} is {text}")));
-    }
+    let mut warnings = node_selector::term_warnings(topology, false, "nodeTopology");
     for (label, _) in topology["matchLabels"].as_object().into_iter().flatten() {
         warnings.extend(deprecated_label(label).map(|text| format!("nodeTopology.matchLabels.{label}: {text}")));
     }

@@ -5,9 +5,8 @@ use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, non_null, spec_of, str_field};
 use crate::metadata;
-use crate::registry::core::pod::app_armor::PREFIX as APP_ARMOR;
 use crate::registry::core::pod::paths;
-use crate::registry::core::pod::warnings::{CONTAINER_SECCOMP, CONTAINERS, POD_SECCOMP};
+use crate::registry::core::pod::profiles::{APP_ARMOR, CONTAINER_SECCOMP, CONTAINERS, POD_SECCOMP, profile};
 use crate::status::go_quote;
 
 const METADATA: Path<'static> = Path::new("metadata");
@@ -82,30 +81,33 @@ pub(super) fn validate_update(new: &Value, old: &Value, errors: &mut ErrorList) 
 /// `validateSeccompAnnotationsAndFields` and `validateAppArmorAnnotationsAndFieldsMatchOnCreate`.
 pub(super) fn match_fields(pod: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let spec = spec_of(pod);
-    let profile =
-        |of: &'_ Value, field: &str| non_null(of, "securityContext").and_then(|c| non_null(c, field)).cloned();
-    let of_pod = profile(spec, "appArmorProfile");
-    if let (Some(field), Some(annotation)) = (profile(spec, "seccompProfile"), metadata::annotation(pod, POD_SECCOMP)) {
-        let context = path.child("securityContext");
-        match_profile("seccomp", annotation, &field, &context.child("seccompProfile"), errors);
+    let field = "seccompProfile";
+    if let (Some(wanted), Some(annotation)) = (profile(spec, field), metadata::annotation(pod, POD_SECCOMP)) {
+        match_profile("seccomp", annotation, wanted, &path.child("securityContext").child(field), errors);
     }
-    let windows = spec["os"]["name"] == "windows";
-    for kind in ["seccomp", "apparmor"] {
-        for list in CONTAINERS {
-            let all = path.child(list);
-            for (index, container) in array_field(spec, list).iter().enumerate() {
-                let (field, prefix) = match kind {
-                    "seccomp" => ("seccompProfile", CONTAINER_SECCOMP),
-                    _ if windows => continue,
-                    _ => ("appArmorProfile", APP_ARMOR),
-                };
-                let of_container = profile(container, field).or_else(|| of_pod.clone().filter(|_| kind == "apparmor"));
-                let annotation = metadata::annotation(pod, &format!("{prefix}{}", str_field(container, "name")));
-                let (Some(wanted), Some(annotation)) = (of_container, annotation) else { continue };
-                let path = all.index(index);
-                let path = path.child("securityContext");
-                match_profile(kind, annotation, &wanted, &path.child(field), errors);
-            }
+    match_containers(pod, path, ("seccomp", field, CONTAINER_SECCOMP), None, errors);
+    if spec["os"]["name"] != "windows" {
+        let field = "appArmorProfile";
+        match_containers(pod, path, ("apparmor", field, APP_ARMOR), profile(spec, field), errors);
+    }
+}
+
+/// Requires the annotations of containers with this prefix to agree with this field, or with the pod's profile.
+fn match_containers(
+    pod: &Value,
+    path: &Path<'_>,
+    (kind, field, prefix): (&str, &str, &str),
+    of_pod: Option<&Value>,
+    errors: &mut ErrorList,
+) {
+    for list in CONTAINERS {
+        let all = path.child(list);
+        for (index, container) in array_field(spec_of(pod), list).iter().enumerate() {
+            let annotation = metadata::annotation(pod, &format!("{prefix}{}", str_field(container, "name")));
+            let wanted = profile(container, field).or(of_pod);
+            let (Some(wanted), Some(annotation)) = (wanted, annotation) else { continue };
+            let container = all.index(index);
+            match_profile(kind, annotation, wanted, &container.child("securityContext").child(field), errors);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The `AppArmor` annotations that were before the fields: `applyAppArmorVersionSkew` in
 //! `pkg/registry/core/pod/strategy.go`, and `ApparmorFieldForAnnotation` in `pkg/api/pod/util.go`. PURE.
 
-use crate::json::fields::{array_field, non_null, object_or_insert, str_field};
+use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::registry::core::pod::profiles::{APP_ARMOR, CONTAINERS, profile};
 
-pub(in crate::registry) const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
-const LISTS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+const FIELD: &str = "appArmorProfile";
 
 /// Returns the field that says the same as an annotation; `None` if it says nothing valid.
 fn field_of(annotation: &str) -> Option<Value> {
@@ -20,12 +20,8 @@ fn field_of(annotation: &str) -> Option<Value> {
     }
 }
 
-fn profile(object: &Value) -> Option<&Value> {
-    non_null(object, "securityContext").and_then(|context| non_null(context, "appArmorProfile"))
-}
-
 fn annotation<'p>(pod: &'p Value, container: &Value) -> Option<&'p str> {
-    metadata::annotation(pod, &format!("{PREFIX}{}", str_field(container, "name")))
+    metadata::annotation(pod, &format!("{APP_ARMOR}{}", str_field(container, "name")))
 }
 
 /// Sets the fields of containers that have an annotation only.
@@ -33,14 +29,14 @@ pub(super) fn sync_fields(pod: &mut Value) {
     if pod["spec"]["os"]["name"] == "windows" {
         return;
     }
-    let of_pod = profile(&pod["spec"]).cloned();
-    for list in LISTS {
+    let of_pod = profile(&pod["spec"], FIELD).cloned();
+    for list in CONTAINERS {
         for index in 0..array_field(&pod["spec"], list).len() {
             let container = &pod["spec"][list][index];
-            let field = annotation(pod, container).filter(|_| profile(container).is_none()).and_then(field_of);
+            let field = annotation(pod, container).filter(|_| profile(container, FIELD).is_none()).and_then(field_of);
             let Some(field) = field.filter(|field| of_pod.as_ref() != Some(field)) else { continue };
             if let Some(context) = object_or_insert(&mut pod["spec"][list][index], "securityContext") {
-                context.insert("appArmorProfile", field);
+                context.insert(FIELD, field);
             }
         }
     }
@@ -48,9 +44,9 @@ pub(super) fn sync_fields(pod: &mut Value) {
 
 /// Returns true if a container in a template has an annotation and no field, and the pod has another profile.
 pub(in crate::registry) fn ignores_annotation(template: &Value, container: &Value) -> bool {
-    let given = annotation(template, container).filter(|_| profile(container).is_none());
+    let given = annotation(template, container).filter(|_| profile(container, FIELD).is_none());
     given.is_some_and(|given| {
-        let of_pod = profile(&template["spec"]);
+        let of_pod = profile(&template["spec"], FIELD);
         of_pod.is_none() || of_pod != field_of(given).as_ref()
     })
 }
@@ -60,16 +56,16 @@ pub(super) fn warnings(pod: &Value) -> Vec<String> {
     if pod["spec"]["os"]["name"] == "windows" {
         return Vec::new();
     }
-    let containers = LISTS.iter().flat_map(|list| array_field(&pod["spec"], list));
+    let containers = CONTAINERS.iter().flat_map(|list| array_field(&pod["spec"], list));
     let warned = containers.filter(|container| {
         annotation(pod, container).is_some_and(|annotation| match field_of(annotation) {
-            Some(field) => profile(container) == Some(&field),
-            None => profile(container).is_none(),
+            Some(field) => profile(container, FIELD) == Some(&field),
+            None => profile(container, FIELD).is_none(),
         })
     });
     warned
         .map(|container| {
-            let key = format!("{PREFIX}{}", str_field(container, "name"));
+            let key = format!("{APP_ARMOR}{}", str_field(container, "name"));
             format!("metadata.annotations[{key}]: deprecated since v1.30; use the \"appArmorProfile\" field instead")
         })
         .collect()
@@ -97,7 +93,7 @@ mod tests {
         #[case] expected: Value,
         #[case] warned: usize,
     ) {
-        let mut pod = json!({"metadata": {"annotations": {(format!("{PREFIX}c")): given}},
+        let mut pod = json!({"metadata": {"annotations": {(format!("{APP_ARMOR}c")): given}},
             "spec": {"securityContext": {"appArmorProfile": of_pod},
                 "containers": [{"name": "c", "securityContext": {"appArmorProfile": of_container}}, {"name": "d"}]}});
         sync_fields(&mut pod);

@@ -13,6 +13,7 @@ mod os;
 mod overlaps;
 mod paths;
 pub(in crate::registry) mod privileged;
+mod profiles;
 pub(in crate::registry) mod qos;
 pub(in crate::registry) mod resources;
 pub(in crate::registry) mod runtime_class;

@@ -2,19 +2,17 @@
 
 use crate::field_errors::Path;
 use crate::json::Value;
-use crate::json::fields::{array_field, non_null, str_field};
+use crate::json::fields::{array_field, str_field};
 use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::addresses;
 use crate::registry::core::node_selector;
 use crate::registry::core::persistent_volume_claim;
+use crate::registry::core::pod::profiles::{APP_ARMOR, CONTAINER_SECCOMP, CONTAINERS, POD_SECCOMP, profile};
 use crate::registry::core::pod::{app_armor, overlaps};
 use crate::registry::names;
 use crate::registry::resource_list::quantity_text;
 use crate::status::go_quote;
-
-/// The container lists in upstream's order.
-pub(super) const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
@@ -76,11 +74,6 @@ const DEPRECATED_ANNOTATIONS: [(&str, &str); 3] = [
     ("security.alpha.kubernetes.io/unsafe-sysctls", "non-functional in v1.11+; use the \"sysctls\" field instead"),
 ];
 
-/// The annotations that held the seccomp profiles of a pod and, with its name appended, of a container.
-pub(super) const POD_SECCOMP: &str = "seccomp.security.alpha.kubernetes.io/pod";
-
-pub(super) const CONTAINER_SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
-
 /// Deprecated volume types.
 const DEPRECATED_VOLUMES: &[(&str, &str)] = &[
     ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
@@ -95,11 +88,6 @@ const DEPRECATED_VOLUMES: &[(&str, &str)] = &[
 ];
 
 const SECCOMP_ADVICE: &str = "non-functional in v1.27+; use the \"seccompProfile\" field instead";
-
-/// Returns a profile in the security context of a pod's spec or of a container.
-fn profile<'a>(of: &'a Value, field: &str) -> Option<&'a Value> {
-    of.get("securityContext").and_then(|context| non_null(context, field))
-}
 
 struct Warnings<'a> {
     root: Path<'a>,
@@ -226,7 +214,7 @@ impl Warnings<'_> {
         }
         if is_template && app_armor::ignores_annotation(pod, container) {
             let advice = "deprecated since v1.30; use the \"appArmorProfile\" field instead";
-            self.annotation(&format!("{}{name}", app_armor::PREFIX), advice);
+            self.annotation(&format!("{APP_ARMOR}{name}"), advice);
         }
     }
 
