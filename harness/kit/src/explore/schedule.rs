@@ -1,6 +1,6 @@
 //! The order in which plans are tried, and the time that a run gets after its last fault. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// The times that a run gets after its last step and its last fault.
@@ -28,28 +28,67 @@ impl Settling {
     };
 }
 
-/// Orders plans by their class: the first of each class, then the second of each, and so on. Rare kinds come first.
+/// Orders plans by their class: one of each class, then a second of each, and so on, so that rare kinds come first. Of
+/// a class the first comes first, then the last, and then the middles of the gaps: what a controller does once at the
+/// end has its turn early, too.
 #[must_use]
 pub fn in_turns<T>(plans: impl IntoIterator<Item = (String, T)>) -> Vec<T> {
-    let mut ranks: BTreeMap<String, u32> = BTreeMap::new();
-    let rank = |(class, plan): (String, T)| {
-        let rank = ranks.entry(class).or_default();
-        *rank += 1;
-        (*rank, plan)
-    };
-    let mut ranked: Vec<(u32, T)> = plans.into_iter().map(rank).collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
+    let plans: Vec<(String, T)> = plans.into_iter().collect();
+    let mut classes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (index, (class, _)) in plans.iter().enumerate() {
+        classes.entry(class).or_default().push(index);
+    }
+    let mut turns = vec![0; plans.len()];
+    for indices in classes.values() {
+        for (turn, position) in spread(indices.len()).into_iter().enumerate() {
+            turns[indices[position]] = turn;
+        }
+    }
+    let mut ranked: Vec<(usize, T)> = turns.into_iter().zip(plans).map(|(turn, (_, plan))| (turn, plan)).collect();
+    ranked.sort_by_key(|(turn, _)| *turn);
     ranked.into_iter().map(|(_, plan)| plan).collect()
+}
+
+/// Returns the positions below `length`: the first, the last, and then the middles of the gaps, the widest gaps first.
+fn spread(length: usize) -> Vec<usize> {
+    let Some(last) = length.checked_sub(1) else { return Vec::new() };
+    let mut order = vec![0];
+    order.extend((last > 0).then_some(last));
+    let mut gaps = VecDeque::from([(0, last)]);
+    while let Some((low, high)) = gaps.pop_front() {
+        let middle = usize::midpoint(low, high);
+        if middle > low {
+            order.push(middle);
+            gaps.extend([(low, middle), (middle, high)]);
+        }
+    }
+    order
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
     fn each_class_has_its_turn() {
-        let plans = [("a", 1), ("a", 2), ("b", 3), ("a", 4), ("b", 5)];
+        let plans = [("a", 1), ("a", 2), ("b", 3), ("a", 4), ("b", 5), ("a", 6)];
         let plans = plans.map(|(class, plan)| (class.to_owned(), plan));
-        assert_eq!(in_turns(plans), [1, 3, 2, 5, 4]);
+        assert_eq!(in_turns(plans), [1, 3, 5, 6, 2, 4]);
+    }
+
+    #[test]
+    fn a_class_begins_with_both_ends_and_the_middle() {
+        assert_eq!(spread(9), [0, 8, 4, 2, 6, 1, 3, 5, 7]);
+    }
+
+    proptest! {
+        #[test]
+        fn each_position_has_one_turn(length in 0..300_usize) {
+            let mut order = spread(length);
+            order.sort_unstable();
+            prop_assert_eq!(order, (0..length).collect::<Vec<_>>());
+        }
     }
 }

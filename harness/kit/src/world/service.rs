@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{HeaderValue, Method, Request, Response, header};
 use parking_lot::Mutex;
@@ -17,10 +18,56 @@ use crate::apiserver::service::{HttpBody, InProcessService};
 use crate::time::Clock;
 use crate::transcript::{Actor, redact};
 
-/// Equal writes at one moment of virtual time that are a hot loop.
-const SAME_WRITES: u32 = 100;
-/// Requests at one moment of virtual time that are a hot loop.
-const REQUESTS: u64 = 20_000;
+/// The limits at one moment of virtual time, and in each minute of it.
+const LIMITS: [Limits; 2] = [
+    Limits { window: Duration::from_millis(1), equal_writes: 100, requests: 20_000, text: "at" },
+    Limits { window: Duration::from_mins(1), equal_writes: 3_000, requests: 100_000, text: "within a minute, until" },
+];
+
+/// The most that a controller sends in a window of virtual time; more is a hot loop.
+#[derive(Debug)]
+struct Limits {
+    window: Duration,
+    equal_writes: u32,
+    requests: u32,
+    /// The word before the time in a message.
+    text: &'static str,
+}
+
+/// The requests of the present window.
+#[derive(Debug, Default)]
+struct WindowCounts {
+    number: u128,
+    requests: u32,
+    writes: BTreeMap<String, u32>,
+}
+
+impl WindowCounts {
+    /// Counts a request, and returns the limit that is passed.
+    fn count(&mut self, at: Duration, (method, path): (&Method, &str), limits: &Limits) -> Option<String> {
+        let number = at.as_millis() / limits.window.as_millis();
+        if self.number != number {
+            *self = Self { number, ..Self::default() };
+        }
+        self.requests += 1;
+        let mut equal = 0;
+        // Creations of different objects have the same path.
+        if matches!(*method, Method::PUT | Method::PATCH | Method::DELETE) {
+            let count = self.writes.entry(format!("{method} {path}")).or_default();
+            *count += 1;
+            equal = *count;
+        }
+        let Limits { equal_writes, requests, text, .. } = limits;
+        let at = redact::at(at);
+        if equal > *equal_writes {
+            Some(format!("sent `{method} {path}` more than {equal_writes} times {text} {at}"))
+        } else if self.requests > *requests {
+            Some(format!("made more than {requests} requests {text} {at}, the last one `{method} {path}`"))
+        } else {
+            None
+        }
+    }
+}
 
 /// The connection of one start of a controller.
 #[derive(Debug)]
@@ -30,9 +77,7 @@ pub(super) struct Connection {
     cut: AtomicBool,
     /// The world has ended.
     closed: AtomicBool,
-    moment: AtomicU64,
-    requests: AtomicU64,
-    writes: Mutex<BTreeMap<String, u32>>,
+    windows: Mutex<[WindowCounts; LIMITS.len()]>,
     hot: Mutex<Option<String>>,
     /// Number of times that the controller's task was polled.
     pub(super) polls: AtomicU64,
@@ -45,9 +90,7 @@ impl Connection {
             clock: clock.clone(),
             cut: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            moment: AtomicU64::new(u64::MAX),
-            requests: AtomicU64::new(0),
-            writes: Mutex::default(),
+            windows: Mutex::default(),
             hot: Mutex::default(),
             polls: AtomicU64::new(0),
         })
@@ -87,28 +130,11 @@ impl Connection {
             return false;
         }
         let at = self.clock.elapsed();
-        let now = u64::try_from(at.as_millis()).unwrap_or(u64::MAX);
-        let mut writes = self.writes.lock();
-        if self.moment.swap(now, Ordering::SeqCst) != now {
-            self.requests.store(0, Ordering::SeqCst);
-            writes.clear();
-        }
-        let total = self.requests.fetch_add(1, Ordering::SeqCst) + 1;
-        let mut same = 0;
-        // Creations of different objects have the same path.
-        if matches!(*method, Method::PUT | Method::PATCH | Method::DELETE) {
-            let count = writes.entry(format!("{method} {path}")).or_default();
-            *count += 1;
-            same = *count;
-        }
-        let moment = redact::at(at);
-        let hot = if same > SAME_WRITES {
-            format!("sent `{method} {path}` more than {SAME_WRITES} times at {moment}")
-        } else if total > REQUESTS {
-            format!("made more than {REQUESTS} requests at {moment}, the last one `{method} {path}`")
-        } else {
-            return true;
-        };
+        let mut windows = self.windows.lock();
+        let passed: Vec<String> = (windows.iter_mut().zip(&LIMITS))
+            .filter_map(|(window, limits)| window.count(at, (method, path), limits))
+            .collect();
+        let Some(hot) = passed.into_iter().next() else { return true };
         *self.hot.lock() = Some(hot);
         self.cut();
         false

@@ -223,6 +223,27 @@ fn a_hot_loop_ends_the_test_with_its_name() {
     assert!(error.contains(says) && error.contains("t=+0s spinner PATCH configmaps/a 200"), "{error}");
 }
 
+/// A controller that writes its own trigger, a millisecond after each write.
+async fn spin_slowly(client: Client) {
+    let maps = Api::<ConfigMap>::default_namespaced(client);
+    for number in 0.. {
+        let patch = Patch::Merge(json!({"data": {"number": format!("{number}")}}));
+        let _ = maps.patch("a", &PatchParams::default(), &patch).await;
+        Clock::virtual_from(time::epoch()).sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[test]
+fn a_hot_loop_in_which_time_passes_ends_the_test() {
+    let error = message(World::test(async |t| {
+        t.create(&map("a")).await?;
+        t.run("spinner", spin_slowly)?;
+        t.advance(hours(24)).await
+    }));
+    let says = "sent `PATCH /api/v1/namespaces/default/configmaps/a` more than 3000 times within a minute, until t=+3s";
+    assert!(error.contains(says), "{error}");
+}
+
 #[rstest]
 #[case::computes(|_| async { loop { tokio::task::yield_now().await } }.boxed())]
 #[case::waits(|_| async { tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_secs(3))).await.unwrap() }.boxed())]
