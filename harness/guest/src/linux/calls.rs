@@ -16,6 +16,12 @@ pub(crate) const FUTEX_TIMED: [u64; 5] = [0, 6, 9, 11, 13];
 /// The options `SO_RCVTIMEO` and `SO_SNDTIMEO` in their old and new forms.
 pub(crate) const SOCKET_TIMEOUTS: [i32; 4] = [20, 21, 66, 67];
 
+/// The request for a lease of a file, which is broken after a time.
+pub(crate) const LEASE: u64 = libc::F_SETLEASE as u64;
+
+/// The request for the end of a key's life.
+pub(crate) const KEY_TIMEOUT: u64 = libc::KEYCTL_SET_TIMEOUT as u64;
+
 /// The flag of `clone` for children that are not traced.
 pub(crate) const CLONE_UNTRACED: u64 = 0x0080_0000;
 
@@ -24,6 +30,10 @@ pub(crate) const ALL: u64 = libc::MSG_WAITALL as u64;
 
 /// The request with which a program opens a pseudo-terminal: `TIOCSPTLCK`.
 pub(crate) const UNLOCK_TERMINAL: u64 = 0x4004_5431;
+
+/// The requests with which a program sets how it reads from a terminal: `TCSETS`, `TCSETSW`, `TCSETSF`, and the same
+/// of `termios2`.
+pub(crate) const SET_TERMINAL: [u64; 6] = [0x5402, 0x5403, 0x5404, 0x402c_542b, 0x402c_542c, 0x402c_542d];
 
 /// `WNOHANG`.
 pub(crate) const NO_WAIT: u64 = libc::WNOHANG as u64;
@@ -147,8 +157,12 @@ pub(crate) enum Plan {
     ReceiveAll(i32),
     /// A pseudo-terminal is opened.
     OpenTerminal,
+    /// A terminal gets a timeout.
+    SetTerminalTimeout(i32),
     /// A look for children that have ended.
     LookForChildren,
+    /// `io_submit`: the context and the list of requests.
+    Submit(u64, u64),
     /// `times`, whose result is a time.
     Times,
     /// `sysinfo`, whose first field is a time.
@@ -234,8 +248,10 @@ fn other(call: &Call) -> Plan {
         libc::SYS_ioctl if call.arguments[1] & 0xffff_ffff == UNLOCK_TERMINAL => Plan::OpenTerminal,
         libc::SYS_wait4 if call.arguments[2] & NO_WAIT != 0 => Plan::LookForChildren,
         libc::SYS_waitid if call.arguments[3] & NO_WAIT != 0 => Plan::LookForChildren,
+        libc::SYS_fcntl if call.arguments[1] & 0xffff_ffff == LEASE => Plan::Note("fcntl(F_SETLEASE)"),
+        libc::SYS_keyctl if call.arguments[0] & 0xffff_ffff == KEY_TIMEOUT => Plan::Note("keyctl(KEYCTL_SET_TIMEOUT)"),
         libc::SYS_ptrace => Plan::Note("ptrace"),
-        libc::SYS_io_submit => Plan::Note("io_submit (time may pass until it is done)"),
+        libc::SYS_io_submit => Plan::Submit(call.arguments[0], call.arguments[2]),
         libc::SYS_clock_nanosleep if Family::of(call.arguments[0] as i32).is_none() => {
             Plan::Note("clock_nanosleep of processor time")
         }
@@ -318,7 +334,10 @@ fn notification(memory: &impl Memory, address: u64) -> Option<Notification> {
     }
 }
 
-/// Plans a call that sets or reads the timeout of a socket, or keeps to it in several steps.
+/// The place of `VTIME` in `struct termios` and `struct termios2` of the kernel.
+const TERMINAL_TIME: u64 = 17 + libc::VTIME as u64;
+
+/// Plans a call that sets or reads the timeout of a socket or a terminal, or keeps to it in several steps.
 fn socket(call: &Call, memory: &impl Memory) -> Option<Plan> {
     let [socket, level, option, value, length, _] = call.arguments;
     let is_timeout = level as i32 == libc::SOL_SOCKET && SOCKET_TIMEOUTS.contains(&(option as i32));
@@ -326,9 +345,18 @@ fn socket(call: &Call, memory: &impl Memory) -> Option<Plan> {
         libc::SYS_setsockopt if is_timeout && length as i32 >= 16 => {
             Some(Plan::SetSocketTimeout(socket as i32, option % 2 == 1, timeval(memory, value)?, value))
         }
+        libc::SYS_setsockopt if level as i32 == libc::SOL_SOCKET && option as i32 == libc::SO_LINGER => {
+            let is_timed = long(memory, value).is_some_and(|linger| linger as i32 != 0 && linger >> 32 != 0);
+            is_timed.then_some(Plan::Note("setsockopt(SO_LINGER)"))
+        }
         libc::SYS_getsockopt if is_timeout => Some(Plan::GetSocketTimeout(value, length)),
         libc::SYS_recvfrom if value & ALL != 0 => Some(Plan::ReceiveAll(socket as i32)),
         libc::SYS_recvmsg if option & ALL != 0 => Some(Plan::ReceiveAll(socket as i32)),
+        libc::SYS_ioctl if SET_TERMINAL.contains(&(level & 0xffff_ffff)) => {
+            let mut time = [0];
+            let is_set = memory.read(option.wrapping_add(TERMINAL_TIME), &mut time) && time != [0];
+            is_set.then_some(Plan::SetTerminalTimeout(socket as i32))
+        }
         _ => None,
     }
 }

@@ -136,8 +136,9 @@ impl Tracer {
             return;
         }
         let Ok(mut registers) = sys::registers(thread) else { return };
-        let may_go_on = interrupted.is_some() || calls::fails_at_signals(registers.call().number);
-        if registers.result() != -i64::from(libc::EINTR) || !(may_go_on || self.has_socket_timeouts) {
+        let may_go_on = registers.result() == -i64::from(libc::EINTR)
+            && (interrupted.is_some() || calls::fails_at_signals(registers.call().number));
+        if !(may_go_on || self.has_timeouts) {
             return;
         }
         if signal.is_some_and(|signal| !watch::is_ignored(thread, signal)) {

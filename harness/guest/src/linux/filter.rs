@@ -8,11 +8,37 @@ use seccompiler::{
 };
 
 use super::calls::{
-    ALL, CLONE_UNTRACED, FUTEX_TIMED, FUTEX_WAIT_CALL, IO_PGETEVENTS, NO_WAIT, SOCKET_TIMEOUTS, UNLOCK_TERMINAL,
+    ALL, CLONE_UNTRACED, FUTEX_TIMED, FUTEX_WAIT_CALL, IO_PGETEVENTS, KEY_TIMEOUT, LEASE, NO_WAIT, SET_TERMINAL,
+    SOCKET_TIMEOUTS, UNLOCK_TERMINAL,
 };
 
 /// A test of one argument.
 type Condition = (u8, Length, Op, u64);
+
+/// The calls that stop with all arguments.
+const ALWAYS: [i64; 21] = [
+    libc::SYS_gettimeofday,
+    libc::SYS_time,
+    libc::SYS_times,
+    libc::SYS_sysinfo,
+    libc::SYS_alarm,
+    libc::SYS_timerfd_settime,
+    libc::SYS_timerfd_gettime,
+    libc::SYS_timer_create,
+    libc::SYS_timer_settime,
+    libc::SYS_timer_gettime,
+    libc::SYS_timer_getoverrun,
+    libc::SYS_timer_delete,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_clone3,
+    libc::SYS_io_uring_setup,
+    libc::SYS_ptrace,
+    libc::SYS_io_submit,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+    libc::SYS_clock_settime,
+    libc::SYS_settimeofday,
+];
 
 /// Returns the calls at which threads stop: numbers, and alternatives of conditions. Without alternatives, each such
 /// call stops.
@@ -24,7 +50,9 @@ pub(crate) fn stops(seeded: bool) -> Vec<(i64, Vec<Vec<Condition>>)> {
     let clocks = [0, 1, 4, 5, 6, 7, 8, 9, 11].map(|clock| vec![is(0, clock)]).to_vec();
     let timed_futex = FUTEX_TIMED
         .map(|operation| vec![(1, Length::Dword, Op::MaskedEq(0x7f), operation), (3, Length::Qword, Op::Ne, 0)]);
-    let options = SOCKET_TIMEOUTS.map(|option| vec![is(1, libc::SOL_SOCKET as u64), is(2, option as u64)]).to_vec();
+    let options = SOCKET_TIMEOUTS.into_iter().chain([libc::SO_LINGER]);
+    let options: Vec<_> = options.map(|option| vec![is(1, libc::SOL_SOCKET as u64), is(2, option as u64)]).collect();
+    let terminals = SET_TERMINAL.into_iter().chain([UNLOCK_TERMINAL]).map(|request| vec![is(1, request)]).collect();
     let untraced = vec![vec![(0, Length::Qword, Op::MaskedEq(CLONE_UNTRACED), CLONE_UNTRACED)]];
     let mut stops = vec![
         (libc::SYS_nanosleep, vec![]),
@@ -48,39 +76,18 @@ pub(crate) fn stops(seeded: bool) -> Vec<(i64, Vec<Vec<Condition>>)> {
         (libc::SYS_recvfrom, vec![vec![(3, Length::Dword, Op::MaskedEq(ALL), ALL)]]),
         (libc::SYS_recvmsg, vec![vec![(2, Length::Dword, Op::MaskedEq(ALL), ALL)]]),
         (libc::SYS_setsockopt, options.clone()),
+        (libc::SYS_fcntl, vec![vec![is(1, LEASE)]]),
+        (libc::SYS_keyctl, vec![vec![is(0, KEY_TIMEOUT)]]),
         (libc::SYS_getsockopt, options),
         (libc::SYS_clock_gettime, clocks),
         (libc::SYS_clone, untraced),
-        (libc::SYS_ioctl, vec![vec![is(1, UNLOCK_TERMINAL)]]),
+        (libc::SYS_ioctl, terminals),
         (libc::SYS_wait4, vec![vec![(2, Length::Dword, Op::MaskedEq(NO_WAIT), NO_WAIT)]]),
         (libc::SYS_waitid, vec![vec![(3, Length::Dword, Op::MaskedEq(NO_WAIT), NO_WAIT)]]),
         (libc::SYS_setitimer, vec![vec![is(0, 0)]]),
         (libc::SYS_getitimer, vec![vec![is(0, 0)]]),
     ];
-    let always = [
-        libc::SYS_gettimeofday,
-        libc::SYS_time,
-        libc::SYS_times,
-        libc::SYS_sysinfo,
-        libc::SYS_alarm,
-        libc::SYS_timerfd_settime,
-        libc::SYS_timerfd_gettime,
-        libc::SYS_timer_create,
-        libc::SYS_timer_settime,
-        libc::SYS_timer_gettime,
-        libc::SYS_timer_getoverrun,
-        libc::SYS_timer_delete,
-        libc::SYS_rt_sigtimedwait,
-        libc::SYS_clone3,
-        libc::SYS_io_uring_setup,
-        libc::SYS_ptrace,
-        libc::SYS_io_submit,
-        libc::SYS_adjtimex,
-        libc::SYS_clock_adjtime,
-        libc::SYS_clock_settime,
-        libc::SYS_settimeofday,
-    ];
-    stops.extend(always.map(|number| (number, vec![])));
+    stops.extend(ALWAYS.map(|number| (number, vec![])));
     if seeded {
         stops.push((libc::SYS_getrandom, vec![]));
     }

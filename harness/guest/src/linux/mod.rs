@@ -4,6 +4,7 @@ mod arch;
 mod calls;
 mod clocks;
 mod control;
+mod device_io;
 mod elf;
 mod events;
 mod exec;

@@ -3,7 +3,8 @@
 //! Three passes: read the accounts of all threads, look whether each is asleep, read all accounts again. If none has
 //! changed, no thread has run between the passes, so all of them slept at a common moment. A thread that has not run
 //! since the last proof keeps its account from there, and sleeps in the same place if it is still blocked. A thread
-//! that waits for a program outside, such as that of a file system, does not count as asleep.
+//! that waits for a program outside, such as that of a file system, does not count as asleep, and nothing rests while a
+//! device works for a program.
 
 use super::outside::Outside;
 use super::state::Tracer;
@@ -42,6 +43,9 @@ impl Tracer {
     /// Returns true if all threads slept at a common moment during this call, and no event is left.
     pub(crate) fn is_at_rest(&mut self) -> bool {
         self.report.proofs += 1;
+        if self.is_device_busy() {
+            return false;
+        }
         // Most often, the thread that was busy last time still is.
         if let Some(thread) = self.busy
             && let Some(entry) = self.table.threads.get_mut(&thread)

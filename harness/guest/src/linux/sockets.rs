@@ -1,4 +1,4 @@
-//! Timeouts of sockets.
+//! Timeouts of sockets, and the waits that these and the timeouts of terminals end.
 //!
 //! The kernel keeps them in a form in which they do not end there, so that copies share them and accepted sockets
 //! inherit them as ever. A thread that rests in a call on such a socket waits until its timeout.
@@ -9,6 +9,7 @@ use super::clocks::NEVER;
 use super::state::{ProgramMemory, Tracer};
 use super::sys::{self, Registers};
 use super::table::{Activity, Pending, SocketWait};
+use super::terminals;
 use super::watch;
 
 /// The seconds of real time that the kernel keeps for a timeout of zero. Each microsecond of virtual time is one more.
@@ -44,7 +45,7 @@ impl Tracer {
         mut registers: Registers,
     ) {
         let Some(process) = self.table.threads.get(&thread).map(|thread| thread.process) else { return };
-        self.has_socket_timeouts |= length > 0;
+        self.has_timeouts |= length > 0;
         if sys::cannot_share(process, file)
             && let Some(socket) = watch::socket_of(process, file)
         {
@@ -89,11 +90,15 @@ impl Tracer {
     }
 
     /// Ends a call that receives several messages within a time at the timeout of its socket, if that is earlier.
-    pub(crate) fn limit_by_socket(&self, thread: i32, wait: &mut Wait) {
+    pub(crate) fn limit_by_socket(&self, thread: i32, wait: Wait) -> Wait {
         let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
-        let length = self.socket_timeout(process, wait.call.arguments[0] as i32, false);
-        if let Some(deadline) = length.map(|length| self.clocks.after(length)).filter(|time| *time < wait.deadline) {
-            (wait.deadline, wait.timeout, wait.remainder) = (deadline, Some(AGAIN), None);
+        let is_limited = wait.call.number == libc::SYS_recvmmsg;
+        let length = is_limited.then(|| self.socket_timeout(process, wait.call.arguments[0] as i32, false)).flatten();
+        match length.map(|length| self.clocks.after(length)) {
+            Some(deadline) if deadline < wait.deadline => {
+                Wait { deadline, timeout: Some(AGAIN), remainder: None, ..wait }
+            }
+            _ => wait,
         }
     }
 
@@ -113,7 +118,7 @@ impl Tracer {
 
     /// Returns the virtual timeout of a socket in nanoseconds; `None` if it has none.
     fn socket_timeout(&self, process: i32, file: i32, is_sending: bool) -> Option<u64> {
-        if !self.has_socket_timeouts {
+        if !self.has_timeouts {
             return None;
         }
         if let Ok(copy) = sys::file_of(process, file) {
@@ -124,9 +129,22 @@ impl Tracer {
         (length > 0).then_some(length)
     }
 
-    /// Looks for threads that have begun to wait on a socket with a timeout. Time has not moved since: they began now.
+    /// Returns the deadline of a call that has begun to wait on a socket or a terminal, and its result then.
+    fn timeout(&self, thread: i32, process: i32, (number, arguments): &(i64, Vec<u64>)) -> Option<(u64, Option<i64>)> {
+        let (length, timeout) = calls::timed_files(*number).iter().find_map(|(index, is_sending)| {
+            let file = *arguments.get(*index)? as i32;
+            let Some(length) = self.socket_timeout(process, file, *is_sending) else {
+                return terminals::timeout(process, file).filter(|_| !is_sending);
+            };
+            Some((length, Some(calls::timed_out(*number, arguments, &ProgramMemory(thread)))))
+        })?;
+        Some((self.clocks.after(length), timeout))
+    }
+
+    /// Looks for threads that have begun to wait on a socket or a terminal with a timeout. Time has not moved since:
+    /// they began now.
     pub(crate) fn find_socket_waits(&mut self) -> bool {
-        if !self.has_socket_timeouts {
+        if !self.has_timeouts {
             return false;
         }
         let resting = self.table.threads.iter().filter_map(|(thread, entry)| {
@@ -140,13 +158,8 @@ impl Tracer {
             let call = watch::blocked_call(thread).unwrap_or_default();
             let restarted = entry.socket_wait.as_ref().filter(|wait| wait.is_restarted && wait.call == call);
             let restarted = restarted.map(|wait| (wait.deadline, wait.timeout));
-            let found = restarted.or_else(|| {
-                let length = calls::timed_files(call.0).iter().find_map(|(index, is_sending)| {
-                    self.socket_timeout(entry.process, *call.1.get(*index)? as i32, *is_sending)
-                })?;
-                Some((self.clocks.after(length), calls::timed_out(call.0, &call.1, &ProgramMemory(thread))))
-            });
-            let (deadline, timeout) = found.unwrap_or((NEVER, 0));
+            let found = restarted.or_else(|| self.timeout(thread, entry.process, &call));
+            let (deadline, timeout) = found.unwrap_or((NEVER, None));
             let wait = SocketWait { account, call, deadline, timeout, is_over: false, is_restarted: false };
             if let Some(entry) = self.table.threads.get_mut(&thread) {
                 entry.socket_wait = Some(wait);
@@ -165,25 +178,33 @@ impl Tracer {
         if ![INTERRUPTED, RESTART].contains(&registers.result()) {
             return false;
         }
+        let Some(timeout) = wait.timeout else {
+            entry.socket_wait = Some(SocketWait { deadline: NEVER, is_over: false, is_restarted: true, ..wait });
+            return false;
+        };
         entry.timed_out_at = Some(self.clocks.elapsed);
         self.report.timeouts += 1;
-        self.answer(thread, &mut registers, wait.timeout);
+        self.answer(thread, &mut registers, timeout);
         true
     }
 
-    /// Lets a call on a socket with a timeout go on that was interrupted by nothing that the program may see. The
-    /// kernel ends such a call with `EINTR`, also where it starts others again.
+    /// Lets a call with a timeout go on that was interrupted by nothing that the program may see. The kernel ends one
+    /// on a socket with `EINTR`, also where it starts others again.
     pub(crate) fn restart_socket_wait(&mut self, thread: i32) {
         let Ok(mut registers) = sys::registers(thread) else { return };
-        if registers.result() != INTERRUPTED || calls::timed_files(registers.call().number).is_empty() {
+        if ![INTERRUPTED, RESTART].contains(&registers.result())
+            || calls::timed_files(registers.call().number).is_empty()
+        {
             return;
         }
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         if let Some(wait) = &mut entry.socket_wait {
             wait.is_restarted = true;
         }
-        registers.set_result(calls::RESTARTED);
-        let _ = sys::set_registers(thread, &registers);
+        if registers.result() == INTERRUPTED {
+            registers.set_result(calls::RESTARTED);
+            let _ = sys::set_registers(thread, &registers);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::arch::Architecture as _;
 use super::calls::Memory;
 use super::clocks::{Clocks, Family, NEVER, round_up};
 use super::control::Control;
+use super::device_io::Batch;
 use super::image::Image;
 use super::outside::Outside;
 use super::sys::{self, Child, Interrupter, Registers};
@@ -40,10 +41,12 @@ pub(crate) struct Tracer {
     pub(crate) timers: Timers,
     /// True once a program has opened a pseudo-terminal.
     pub(crate) has_terminals: bool,
-    /// True once a program has set a timeout of a socket.
-    pub(crate) has_socket_timeouts: bool,
+    /// True once a program has set a timeout of a socket or a terminal.
+    pub(crate) has_timeouts: bool,
     /// Timeouts of sockets by their numbers, for receiving and for sending, where the tracer must not ask the kernel.
     pub(crate) sockets: BTreeMap<u64, [u64; 2]>,
+    /// Requests of asynchronous I/O that are not done.
+    pub(crate) batches: Vec<Batch>,
     pub(crate) control: Control,
     pub(crate) report: Report,
     unvirtual: BTreeMap<(&'static str, String), u64>,
@@ -114,8 +117,9 @@ impl Tracer {
             table: Table::default(),
             timers: Timers::default(),
             has_terminals: false,
-            has_socket_timeouts: false,
+            has_timeouts: false,
             sockets: BTreeMap::new(),
+            batches: Vec::new(),
             control,
             report: Report::default(),
             unvirtual: BTreeMap::new(),

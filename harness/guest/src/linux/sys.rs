@@ -239,6 +239,15 @@ pub(crate) fn socket_timeout(socket: &OwnedFd, is_sending: bool) -> Option<u64> 
     (result == 0).then_some(value.tv_sec as u64)
 }
 
+/// Returns `VMIN` and `VTIME` of a terminal; `None` for other files, and for a terminal that is read by lines.
+pub(crate) fn raw_terminal(file: OwnedFd) -> Option<(u8, u8)> {
+    // SAFETY: numbers only, which may all be zero; the kernel fills them, and they outlive the call.
+    let mut settings: libc::termios = unsafe { zeroed() };
+    let result = unsafe { libc::tcgetattr(file.as_raw_fd(), &raw mut settings) };
+    let is_raw = result == 0 && settings.c_lflag & libc::ICANON == 0;
+    is_raw.then_some((settings.c_cc[libc::VMIN], settings.c_cc[libc::VTIME]))
+}
+
 /// Sets a timer file to expire after seconds and nanoseconds of real time, and then each `interval` seconds.
 pub(crate) fn set_timer_file(file: &OwnedFd, (seconds, nanoseconds): (u64, i64), interval: u64) -> io::Result<()> {
     let time = |tv_sec: u64, tv_nsec| libc::timespec { tv_sec: tv_sec as i64, tv_nsec };

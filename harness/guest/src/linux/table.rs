@@ -44,6 +44,9 @@ pub(crate) enum Pending {
     SetTimeout(u64, Option<[u8; 16]>),
     /// `getsockopt` of a timeout, which writes the value and its length to these places.
     GetTimeout(u64, u64),
+    /// `io_submit`, with the context, the list of requests, and the end of the context's ring before; `None` if there
+    /// is no such context.
+    Submit(u64, u64, Option<u32>),
     /// `times`.
     Times,
     /// `sysinfo`, which writes to an address.
@@ -82,7 +85,7 @@ pub(crate) struct Restart {
     pub(crate) nap_end: Option<u64>,
 }
 
-/// A wait on a socket with a timeout.
+/// A wait on a socket or a terminal with a timeout.
 #[derive(Clone, Debug)]
 pub(crate) struct SocketWait {
     /// The account of the thread at the beginning: it has not run since.
@@ -90,7 +93,8 @@ pub(crate) struct SocketWait {
     /// The number of the call, its arguments and its place.
     pub(crate) call: (i64, Vec<u64>),
     pub(crate) deadline: u64,
-    pub(crate) timeout: i64,
+    /// The result at the deadline; `None` if the call goes on without one, unless it has got something.
+    pub(crate) timeout: Option<i64>,
     /// True once it was interrupted because of its deadline.
     pub(crate) is_over: bool,
     /// True if the same call goes on after an interruption.

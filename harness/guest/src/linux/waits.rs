@@ -3,6 +3,7 @@
 use super::arch::Architecture as _;
 use super::calls::{self, Bytes, Change, Ending, Form, Notification, Plan, Setting, Wait, encode, encode_setting};
 use super::clocks::{Family, GRAIN, NEVER, SECOND};
+use super::device_io;
 use super::state::{ProgramMemory, Tracer};
 use super::sys::{self, Registers};
 use super::table::{ActiveWait, Activity, Pending, Restart};
@@ -46,12 +47,7 @@ impl Tracer {
                 let is_written = writes.iter().all(write);
                 self.answer(thread, &mut registers, if is_written { result } else { FAULT });
             }
-            Plan::Wait(mut wait) => {
-                if call.number == libc::SYS_recvmmsg {
-                    self.limit_by_socket(thread, &mut wait);
-                }
-                self.begin_wait(thread, wait, registers);
-            }
+            Plan::Wait(wait) => self.begin_wait(thread, self.limit_by_socket(thread, wait), registers),
             Plan::ReadRealtime(address) => {
                 let time = encode(self.count(thread, 1), Form::Timespec);
                 let is_written = Self::write(thread, address, &time);
@@ -65,8 +61,12 @@ impl Tracer {
                 self.has_terminals = true;
                 self.resume(thread, 0);
             }
+            Plan::SetTerminalTimeout(file) => self.set_terminal_timeout(thread, file),
             // The tracer sees the end of a child before its parent does, but a pidfd shows it at once.
             Plan::LookForChildren => self.looking.push(thread),
+            Plan::Submit(context, list) => {
+                self.follow(thread, Pending::Submit(context, list, device_io::end(thread, context)));
+            }
             Plan::Times => self.follow(thread, Pending::Times),
             Plan::SystemInformation(address) => self.follow(thread, Pending::SystemInformation(address)),
             Plan::SetSocketTimeout(file, is_sending, length, value) => {
@@ -162,11 +162,18 @@ impl Tracer {
                     self.timers.create(process, i32::from_ne_bytes(number), family, notification);
                 }
             }
+            Pending::Submit(context, list, Some(end)) => {
+                let count = u64::try_from(registers.result()).unwrap_or(0);
+                self.on_requests(process, (context, list, end), count);
+            }
             Pending::SetTimeout(value, former) => Self::on_timeout_set(thread, value, former, registers),
             Pending::GetTimeout(value, length) if registers.result() == 0 => {
                 Self::on_timeout_read(thread, value, length);
             }
-            Pending::SystemInformation(_) | Pending::CreateTimer(..) | Pending::GetTimeout(..) => {}
+            Pending::Submit(..)
+            | Pending::SystemInformation(_)
+            | Pending::CreateTimer(..)
+            | Pending::GetTimeout(..) => {}
         }
         self.resume(thread, 0);
     }

@@ -131,7 +131,7 @@ fn a_killed_tracer_leaves_nothing() {
 fn calls_that_are_not_virtual_are_named() {
     let finished = run(python(
         "
-import ctypes
+import ctypes, fcntl, socket, struct, tempfile
 libc = ctypes.CDLL(None, use_errno=True)
 def call(*arguments):
     result = libc.syscall(*arguments)
@@ -140,10 +140,22 @@ call(425, 8, (ctypes.c_char * 256)())
 call(227, 0, (ctypes.c_long * 2)(1, 0))
 call(56, 0x00800000 | 17, 0, 0, 0, 0)
 call(435, (ctypes.c_ulonglong * 11)(0x00800000, 0, 0, 0, 17), 88)
+with tempfile.TemporaryFile() as file: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+libc.syscall(250, 15, -1, 60)
+for linger in (0, 5): socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, linger))
 ",
     ));
     assert_eq!(finished.lines(), ["-1 38", "-1 1", "-1 1", "-1 1"]);
     let names: Vec<&str> = finished.report().unvirtual.iter().map(|call| call.call.as_str()).collect();
-    assert_eq!(names, ["clock_settime", "clone(CLONE_UNTRACED)", "clone3(CLONE_UNTRACED)", "io_uring_setup"]);
+    let expected = [
+        "clock_settime",
+        "clone(CLONE_UNTRACED)",
+        "clone3(CLONE_UNTRACED)",
+        "fcntl(F_SETLEASE)",
+        "io_uring_setup",
+        "keyctl(KEYCTL_SET_TIMEOUT)",
+        "setsockopt(SO_LINGER)",
+    ];
+    assert_eq!(names, expected);
     assert!(finished.report().unvirtual.iter().all(|call| call.count == 1 && call.program.starts_with("python")));
 }

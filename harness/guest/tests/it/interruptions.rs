@@ -165,3 +165,44 @@ print(list(left))
     ));
     assert_eq!(finished.lines(), ["1", "3", "[2, 0, 1, 0]"]);
 }
+
+/// `VMIN` and `VTIME`: a limit of the read, or one from each byte on.
+#[test]
+fn timeouts_of_terminals_are_virtual() {
+    let finished = run(python(
+        "
+import os, pty, termios, threading, time, tty
+start = time.monotonic()
+def at(what, data): print(what, data, round((time.monotonic() - start) * 1000))
+master, terminal = pty.openpty()
+def settings(least, tenths):
+    tty.setraw(terminal)
+    values = termios.tcgetattr(terminal)
+    values[6][termios.VMIN], values[6][termios.VTIME] = least, tenths
+    termios.tcsetattr(terminal, termios.TCSANOW, values)
+    assert termios.tcgetattr(terminal)[6][termios.VTIME] in (tenths, bytes([tenths]))
+def later(seconds, data): threading.Timer(seconds, os.write, [master, data]).start()
+settings(0, 205)
+for _ in range(2): at('nothing', os.read(terminal, 9))
+later(5, b'x'); at('in time', os.read(terminal, 9))
+at('again', os.read(terminal, 9))
+settings(3, 205)
+later(100, b'a'); later(120, b'b'); at('two of three', os.read(terminal, 9))
+later(5, b'abc'); at('three', os.read(terminal, 9))
+settings(0, 0); at('no time', os.read(terminal, 9))
+settings(1, 0); later(50, b'y'); at('one', os.read(terminal, 9))
+",
+    ));
+    let expected = [
+        "nothing b'' 20500",
+        "nothing b'' 41000",
+        "in time b'x' 46000",
+        "again b'' 66500",
+        "two of three b'ab' 207000",
+        "three b'abc' 212000",
+        "no time b'' 212000",
+        "one b'y' 262000",
+    ];
+    assert_eq!(finished.lines(), expected);
+    assert!(finished.report().unvirtual.is_empty(), "{finished:?}");
+}

@@ -1,4 +1,4 @@
-/* All kinds of waits, each of ten seconds, beside a thread that wakes each second. */
+/* All kinds of waits, each of ten seconds, beside a thread that wakes every four seconds. */
 #include "common.h"
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <termios.h>
 
 static const struct timespec ten = {10, 0};
 static uint32_t word = 1;
@@ -29,7 +30,7 @@ static sigset_t signals;
 static pthread_t waiter;
 
 static void *tick(void *nothing) {
-    for (;;) pass(1);
+    for (;;) pass(4);
     return nothing;
 }
 
@@ -111,6 +112,20 @@ static int listener(struct sockaddr_in *address) {
     return file;
 }
 
+/* Opens a terminal whose reads end after ten seconds without a byte. */
+static int terminal(void) {
+    struct termios settings;
+    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    if (unlockpt(master)) perror("unlockpt");
+    const int file = open(ptsname(master), O_RDWR | O_NOCTTY);
+    tcgetattr(file, &settings);
+    cfmakeraw(&settings);
+    settings.c_cc[VMIN] = 0;
+    settings.c_cc[VTIME] = 100;
+    tcsetattr(file, TCSANOW, &settings);
+    return file;
+}
+
 static void receives(void) {
     int pair[2];
     struct sockaddr_in address;
@@ -127,6 +142,7 @@ static void receives(void) {
     at("recvmmsg", recvmmsg(pair[0], messages, 2, 0, NULL));
     at("recvmmsg, later", recvmmsg(pair[0], messages, 2, 0, &hour));
     at("accept", accept(listener(&address), NULL, NULL));
+    at("terminal", read(terminal(), bytes, 1));
 }
 
 /* Fills a socket. Its next call that sends has no room for a single byte. */
