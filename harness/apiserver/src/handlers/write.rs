@@ -354,10 +354,13 @@ async fn prepare_update(
     }
     if part == WriteTarget::Whole {
         strategy.begin_update(&mut new, old, &context)?;
-        for warning in strategy.warnings_on_update(&new, old) {
-            scope.warn(warning);
-        }
     }
+    let warnings = match part {
+        WriteTarget::Whole => strategy.warnings_on_update(&new, old),
+        WriteTarget::Status => strategy.warnings_on_status_update(&new),
+        WriteTarget::Finalize | WriteTarget::Subresource => Vec::new(),
+    };
+    warnings.into_iter().for_each(|warning| scope.warn(warning));
     managedfields::ignore_timestamps(&mut new, old);
     Ok(new)
 }

@@ -5,6 +5,8 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::field_errors::{ErrorList, Path};
+use crate::json::Value;
+use crate::json::fields::str_field;
 use crate::status::go_quote;
 
 /// The error of a text that is no IP address.
@@ -145,6 +147,19 @@ pub(in crate::registry) fn ip_warning(path: &str, text: &str) -> Option<String> 
             Some(format!("{path}: non-standard IP address {} is invalid: use {usual}", go_quote(text)))
         }
     }
+}
+
+/// Returns the warnings about the addresses in a list of a status; `suffix` is their field in the paths.
+pub(in crate::registry) fn status_warnings(object: &Value, list: &str, suffix: &str) -> Vec<String> {
+    let items = list.split('.').fold(&object["status"], |value, field| &value[field]);
+    let items = items.as_array().into_iter().flatten().enumerate();
+    items.filter_map(|(i, item)| ip_warning(&format!("status.{list}[{i}]{suffix}"), str_field(item, "ip"))).collect()
+}
+
+/// Returns the warnings about the addresses of a load balancer, for the status of services and ingresses:
+/// `WarningsOnUpdate` of `pkg/registry/{core/service,networking/ingress}/strategy.go`, which name no field.
+pub(in crate::registry) fn load_balancer_warnings(object: &Value) -> Vec<String> {
+    status_warnings(object, "loadBalancer.ingress", "")
 }
 
 /// Returns the warnings about a CIDR in an unusual form: `GetWarningsForCIDR`.

@@ -32,6 +32,8 @@ pub(super) struct KindStrategy {
     pub drop_fields: fn(&mut Value),
     /// Returns warnings for a new object (`None`) or an update (the old object).
     pub warn: fn(&Value, Option<&Value>) -> Vec<String>,
+    /// Returns warnings for a write to the status.
+    pub warn_status: fn(&Value) -> Vec<String>,
 }
 
 impl KindStrategy {
@@ -49,6 +51,7 @@ impl KindStrategy {
             check_among_others: |_, _| ErrorList::new(),
             drop_fields: |_| {},
             warn: |_, _| Vec::new(),
+            warn_status: |_| Vec::new(),
         }
     }
 
@@ -123,6 +126,13 @@ impl KindStrategy {
         self.warn = warn;
         self
     }
+
+    /// Adds warnings about writes to the status.
+    #[must_use]
+    pub(crate) const fn warn_status_with(mut self, warn_status: fn(&Value) -> Vec<String>) -> Self {
+        self.warn_status = warn_status;
+        self
+    }
 }
 
 impl Strategy for KindStrategy {
@@ -189,6 +199,10 @@ impl Strategy for KindStrategy {
 
     fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
         (self.warn)(new, Some(old))
+    }
+
+    fn warnings_on_status_update(&self, new: &Value) -> Vec<String> {
+        (self.warn_status)(new)
     }
 
     fn allow_create_on_update(&self) -> bool {

@@ -10,7 +10,7 @@
 //! | 3 | [`Strategy::prepare_for_create`] | [`Strategy::prepare_for_update`] | [`Strategy::prepare_for_status_update`]|
 //! | 4 | [`validate_create`] | [`validate_update`] | [`validate_status_update`] |
 //! | 5 | [`Strategy::begin_create`] | [`Strategy::begin_update`] | – |
-//! | 6 | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | – |
+//! | 6 | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | [`Strategy::warnings_on_status_update`] |
 //!
 //! Strategies are pure: they get the object, the old object and a [`StrategyContext`], but neither the store nor the
 //! clock.

@@ -138,6 +138,11 @@ pub(crate) trait Strategy: Send + Sync + Debug {
         Vec::new()
     }
 
+    /// Returns warnings about a write to `/status` for the client, without a prefix.
+    fn warnings_on_status_update(&self, _new: &Value) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Returns true if PUT on a name that does not exist creates the object.
     fn allow_create_on_update(&self) -> bool {
         false

@@ -87,6 +87,22 @@ fn updates(#[case] plural: &str, #[case] new: Value, #[case] old: Value, #[case]
     assert_eq!(kind(plural).strategy.warnings_on_update(&new, &old).len(), expected);
 }
 
+/// `WarningsOnUpdate` of `podStatusStrategy`, `ingressStatusStrategy` and `serviceStatusStrategy` in upstream's
+/// `strategy.go` of each kind.
+#[rstest]
+#[case::pod("pods", json!({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "FD00::1"}], "hostIPs": [{"ip": "1.2.03.4"}]}), &[
+    "status.podIPs[1].ip: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")",
+    "status.hostIPs[0].ip: non-standard IP address \"1.2.03.4\" is invalid: use \"1.2.3.4\"",
+])]
+#[case::ingress("ingresses", json!({"loadBalancer": {"ingress": [{"hostname": "a.io"}, {"ip": "FD00::1"}]}}),
+    &["status.loadBalancer.ingress[1]: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")"])]
+#[case::service("services", json!({"loadBalancer": {"ingress": [{"ip": "FD00::1"}]}}),
+    &["status.loadBalancer.ingress[0]: IPv6 address \"FD00::1\" should be in RFC 5952 canonical format (\"fd00::1\")"])]
+#[case::nothing("nodes", json!({"addresses": [{"address": "FD00::1"}]}), &[])]
+fn writes_of_a_status(#[case] plural: &str, #[case] status: Value, #[case] expected: &[&str]) {
+    assert_eq!(kind(plural).strategy.warnings_on_status_update(&json!({"status": status})), expected);
+}
+
 /// `ValidateIPBlock` and `ValidateIngressCreate` in `pkg/apis/networking/validation/validation.go`,
 /// `ValidateEndpointSlice` in `pkg/apis/discovery/validation/validation.go`, and `ValidateService`.
 #[rstest]

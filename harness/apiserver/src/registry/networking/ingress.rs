@@ -34,7 +34,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
             .check_with(validate)
             .check_status_with(validate_status)
             .check_among_others_with(|ingress, _| validate_class_annotation(ingress))
-            .warn_with(|ingress, old| class_warning(ingress, old.is_some()).into_iter().collect()),
+            .warn_with(|ingress, old| class_warning(ingress, old.is_some()).into_iter().collect())
+            .warn_status_with(addresses::load_balancer_warnings),
         )
         .columns(COLUMNS)
 }

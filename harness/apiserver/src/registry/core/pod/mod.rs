@@ -36,7 +36,7 @@ use crate::registry::core::limit_ranger;
 use crate::registry::prepare::{copy_field, copy_member, reset_all_but_status, set_generation, specs_equal};
 use crate::registry::served_resource::CREATE_ONLY_VERBS;
 use crate::registry::strategy::{Strategy, StrategyContext};
-use crate::registry::{names, time};
+use crate::registry::{addresses, names, time};
 use crate::status::Status;
 
 /// The resource `pods`.
@@ -197,6 +197,10 @@ impl Strategy for Pod {
         warnings.extend(app_armor::warnings(object));
         warnings.extend(warnings::pod_warnings(object, ""));
         warnings
+    }
+
+    fn warnings_on_status_update(&self, new: &Value) -> Vec<String> {
+        ["podIPs", "hostIPs"].into_iter().flat_map(|field| addresses::status_warnings(new, field, ".ip")).collect()
     }
 
     fn grace_period(&self, object: &Value, wanted: Option<i64>) -> Option<i64> {

@@ -180,6 +180,10 @@ impl Strategy for Service {
         warnings(new)
     }
 
+    fn warnings_on_status_update(&self, new: &Value) -> Vec<String> {
+        addresses::load_balancer_warnings(new)
+    }
+
     fn begin_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
         allocate::allocate(object, ctx)
     }
