@@ -29,7 +29,7 @@ use super::metrics::RequestCounters;
 use super::outbound::Outbound;
 use super::read_cache::ReadCache;
 use super::registry::{AdmissionPlugin, ObjectLister, Registry, Resource, SelectableField};
-use super::request::ApiRequest;
+use super::request::{ApiRequest, bearer_token};
 use super::store::{Draft, HistoryLimits, KeyRange, ResourceId, SelectableValues, Store, StoredObject, key};
 use crate::clock::Clock;
 use crate::json::Value;
@@ -460,7 +460,7 @@ impl ApiServer {
 
 /// Returns the bearer token of a request.
 fn token_of(request: &ApiRequest) -> &str {
-    request.header(http::header::AUTHORIZATION).split_once(' ').map_or("", |(_, token)| token.trim())
+    bearer_token(&request.headers).unwrap_or_default()
 }
 
 /// Returns the storage location of a resource's objects.

@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit;
 use super::handlers::ParsedRequest;
-use super::request::{ApiRequest, Reply, ReplyBody};
+use super::request::{ApiRequest, EXTRA_SPACE, Reply, ReplyBody, bearer_token};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
@@ -592,11 +592,18 @@ impl<H: RequestHandler> ListenerState<H> {
         let (mut parts, body) = request.into_parts();
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let path = parts.uri.path();
-        let (anonymous, certificate) = match (bearer_token(&parts.headers), peer.identity) {
+        let token = bearer_token(&parts.headers);
+        let warnings = token.filter(|token| token.is_empty()).map(|_| EXTRA_SPACE.to_owned());
+        let token = token.filter(|token| !token.is_empty());
+        let (anonymous, certificate) = match (token, peer.identity) {
             (_, ClientIdentity::User(user)) => (false, Some(user)),
             (Some(token), _) if self.is_valid(token) => (false, None),
             (None, ClientIdentity::None) if self.anonymous || is_public_path(path) => (true, None),
-            (None | Some(_), _) => return Ok(with_connection_close(Status::unauthorized().into())),
+            (None | Some(_), _) => {
+                let mut refusal = Reply::from(Status::unauthorized());
+                refusal.add_warnings(warnings.as_slice());
+                return Ok(with_connection_close(refusal));
+            }
         };
         // Bodies of GET and HEAD requests are ignored.
         let asks = matches!(parts.method, http::Method::GET | http::Method::HEAD);
@@ -623,6 +630,9 @@ impl<H: RequestHandler> ListenerState<H> {
             peer: peer.address,
         };
         let mut reply = self.server.handle(request).await;
+        if anonymous {
+            reply.add_warnings(warnings.as_slice());
+        }
         drop(body);
         if reply.drop_connection || self.gate.is_shut() {
             return Err(ConnectionReset);
@@ -653,14 +663,6 @@ impl<H: RequestHandler> ListenerState<H> {
     }
 }
 
-/// Returns the bearer token of a request. Other schemes and an empty token are no credentials, see
-/// `staging/src/k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go`.
-fn bearer_token(headers: &header::HeaderMap) -> Option<&str> {
-    let given = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (_, token) = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))?;
-    Some(token.trim()).filter(|token| !token.is_empty())
-}
-
 /// Returns true for paths that need no token; kube-apiserver's default roles open them to unauthenticated users.
 fn is_public_path(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
@@ -682,118 +684,4 @@ fn with_connection_close(reply: Reply) -> Response<HttpBody> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ApiServerConfig;
-    use rstest::rstest;
-    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-
-    async fn plain(limits: Limits) -> (SocketAddr, String, CancellationToken, tokio::task::JoinHandle<()>) {
-        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
-        let options =
-            ListenOptions { plain: true, limits, token: Some("t0ken".to_owned()), ..ListenOptions::loopback() };
-        let listening = listen(server, options).await.unwrap();
-        let address = listening.address();
-        let stop = CancellationToken::new();
-        let config = listening.kubeconfig();
-        let task = tokio::spawn(listening.serve(stop.clone()));
-        (address, config, stop, task)
-    }
-
-    async fn exchange(address: SocketAddr, request: &[u8]) -> String {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let _ = stream.write_all(request).await;
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer).await;
-        String::from_utf8_lossy(&answer).into_owned()
-    }
-
-    #[rstest]
-    #[case::no_token("GET /api HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "HTTP/1.1 403")]
-    #[case::wrong_token(
-        "GET /api HTTP/1.1\r\nhost: x\r\nauthorization: Bearer no\r\nconnection: close\r\n\r\n",
-        "HTTP/1.1 401"
-    )]
-    #[case::health_is_open("GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", "HTTP/1.1 ")]
-    #[case::too_large(
-        "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t0ken\r\ncontent-length: 104857600\r\n\r\nabc",
-        "HTTP/1.1 413"
-    )]
-    #[case::garbage("\u{1}\u{2}\u{3}\r\n\r\n", "HTTP/1.1 400")]
-    #[tokio::test]
-    async fn answers(#[case] request: &str, #[case] start: &str) {
-        let (address, _, stop, task) = plain(Limits::default()).await;
-        let answer = exchange(address, request.as_bytes()).await;
-        assert!(answer.starts_with(start), "{answer}");
-        stop.cancel();
-        task.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn header_floods_and_silence_end_the_connection_only() {
-        let limits = Limits { head_time: Duration::from_millis(200), ..Limits::default() };
-        let (address, _, stop, task) = plain(limits).await;
-        let flood = "h: v\r\n".repeat(500);
-        let answer = exchange(address, format!("GET /healthz HTTP/1.1\r\n{flood}\r\n").as_bytes()).await;
-        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 4"), "{answer}");
-        assert_eq!(exchange(address, b"").await, "");
-        let slow = exchange(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\n").await;
-        assert!(slow.is_empty() || slow.starts_with("HTTP/1.1 4"), "{slow}");
-        assert!(!exchange(address, b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.is_empty());
-        stop.cancel();
-        task.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_connection_is_closed_when_it_has_been_idle() {
-        let limits = Limits { idle_time: Duration::from_millis(200), ..Limits::default() };
-        let (address, _, stop, task) = plain(limits).await;
-        // Two requests on one connection, then silence: reading ends when the server closes the connection.
-        let twice = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n".repeat(2);
-        let answers = Clock::wall().timeout(Duration::from_secs(30), exchange(address, &twice)).await.unwrap();
-        assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{answers}");
-        stop.cancel();
-        task.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn a_body_that_never_ends_is_given_up() {
-        let limits = Limits { body_time: Duration::from_millis(200), ..Limits::default() };
-        let (address, _, stop, task) = plain(limits).await;
-        let head = "POST /api/v1/namespaces HTTP/1.1\r\nhost: x\r\nauthorization: Bearer t0ken\r\ncontent-length: 100\r\n\r\n{";
-        assert!(exchange(address, head.as_bytes()).await.starts_with("HTTP/1.1 408"));
-        stop.cancel();
-        task.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn https_works_with_the_written_kubeconfig() {
-        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
-        let listening = listen(server, ListenOptions::loopback()).await.unwrap();
-        let kubeconfig = kube::config::Kubeconfig::from_yaml(&listening.kubeconfig()).unwrap();
-        let stop = CancellationToken::new();
-        let task = tokio::spawn(listening.serve(stop.clone()));
-        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default())
-            .await
-            .unwrap();
-        let client = kube::Client::try_from(config).unwrap();
-        let request = Request::get("/nowhere").body(Vec::new()).unwrap();
-        let error = client.request::<serde_json::Value>(request).await.unwrap_err();
-        assert!(error.to_string().contains("404") || error.to_string().contains("find"), "{error}");
-        stop.cancel();
-        task.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn other_addresses_must_be_allowed() {
-        let server = || ApiServer::new(ApiServerConfig::new(Clock::wall()));
-        let remote = ListenOptions { address: SocketAddr::from(([0, 0, 0, 0], 0)), ..ListenOptions::loopback() };
-        assert!(matches!(listen(server(), remote.clone()).await, Err(ListenError::Remote(_))));
-        let plain = ListenOptions { plain: true, allow_remote: true, ..remote.clone() };
-        assert!(matches!(listen(server(), plain).await, Err(ListenError::PlainRemote(_))));
-        let allowed = listen(server(), ListenOptions { allow_remote: true, ..remote }).await.unwrap();
-        assert!(allowed.url().starts_with("https://127.0.0.1:"));
-        let bad = ListenOptions { token: Some("a b".to_owned()), ..ListenOptions::loopback() };
-        assert!(matches!(listen(server(), bad).await, Err(ListenError::Token)));
-    }
-}
+mod tests;

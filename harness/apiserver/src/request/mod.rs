@@ -2,6 +2,7 @@
 //!
 //! [`Target::parse`] agrees with `staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go`.
 
+mod bearer_token;
 pub(crate) mod delete_options;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::status::{NumberError, Status};
 use super::user::UserInfo;
+pub use bearer_token::{EXTRA_SPACE, bearer_token};
 pub use delete_options::{DeleteOptions, Propagation};
 
 /// A request from a socket or an in-process client, with its complete body.

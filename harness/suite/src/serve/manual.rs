@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use http::header;
 use jiff::Timestamp;
 use parking_lot::RwLock;
 use plumbline::time::{run_virtual, settle};
 use plumbline_apiserver::ApiServer;
 use plumbline_apiserver::faults::WatchEnd;
 use plumbline_apiserver::listener::RequestHandler;
-use plumbline_apiserver::request::{ApiRequest, Reply, ReplyBody};
+use plumbline_apiserver::request::{ApiRequest, Reply, ReplyBody, bearer_token};
 use plumbline_apiserver::status::Status;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -212,7 +211,7 @@ async fn answer(server: &ApiServer, request: ApiRequest, mut reply: oneshot::Sen
 /// Returns false if the request has a service account's token that is no longer valid. The listener, which runs in
 /// another time, checks the signature alone.
 pub(super) fn is_allowed(server: &ApiServer, request: &ApiRequest) -> bool {
-    let token = request.header(header::AUTHORIZATION).split_once(' ').map_or("", |(_, token)| token.trim());
+    let token = bearer_token(&request.headers).unwrap_or_default();
     !token.contains('.') || RequestHandler::issued_token(server, token)
 }
 
