@@ -23,7 +23,7 @@ use crate::openapi;
 use crate::protobuf::{self, ProtobufError};
 use crate::registry::Registry;
 use crate::registry::Resource;
-use crate::request::{ApiRequest, Reply, ReplyBody, ResourcePath, Target};
+use crate::request::{ApiRequest, GzipAbove, Reply, ReplyBody, ResourcePath, Target};
 use crate::server::{ApiServer, RecordMode};
 use crate::status::Status;
 use crate::watch::{Watch, too_old_resource_version};
@@ -134,6 +134,7 @@ async fn serve(server: &ApiServer, parsed: &ParsedRequest, break_after: Option<D
         if aggregate::lists_groups(request) {
             Box::pin(aggregate::extend_discovery(server, &registry, parsed, &mut reply)).await;
         }
+        reply.extensions.insert(GzipAbove::OBJECT);
         return reply;
     }
     if let Some(reply) = openapi::respond(&registry, request) {
@@ -146,6 +147,10 @@ async fn serve(server: &ApiServer, parsed: &ParsedRequest, break_after: Option<D
     let scope = RequestScope::new(server, kind, Cow::Borrowed(path), parsed);
     let dispatched = Box::pin(route::dispatch(&scope, break_after)).await;
     let mut reply = dispatched.unwrap_or_else(|status| reply::error(&scope, &status));
+    // Watches and logs are sent piece by piece, and a proxied backend chooses its own encoding.
+    if !path.watch && !parsed.asks_for_watch() && !matches!(&*path.subresource, "log" | "proxy") {
+        reply.extensions.insert(GzipAbove::OBJECT);
+    }
     let mut warnings: Vec<String> =
         deprecation(&scope.kind, &request.method).map(Cow::into_owned).into_iter().collect();
     warnings.extend(scope.take_warnings());

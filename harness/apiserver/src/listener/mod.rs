@@ -6,6 +6,7 @@
 //! exhaust the server.
 
 mod body;
+mod compress;
 mod go_http;
 mod long_requests;
 mod stop;
@@ -618,6 +619,7 @@ impl<H: RequestHandler> ListenerState<H> {
         {
             headers.insert(header::HOST, host);
         }
+        let compresses = compress::accepts_gzip(&headers);
         let request = ApiRequest {
             method: parts.method,
             path: parts.uri.path().to_owned(),
@@ -634,6 +636,9 @@ impl<H: RequestHandler> ListenerState<H> {
             reply.add_warnings(warnings.as_slice());
         }
         drop(body);
+        if compresses {
+            reply = compress::compress(reply);
+        }
         if reply.drop_connection || self.gate.is_shut() {
             return Err(ConnectionReset);
         }

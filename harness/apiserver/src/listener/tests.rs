@@ -117,7 +117,7 @@ async fn other_addresses_must_be_allowed() {
     assert!(matches!(listen(server(), bad).await, Err(ListenError::Token)));
 }
 
-/// `bearertoken.go` next to other authenticators of upstream.
+/// `bearertoken.go` next to other authenticators of upstream, and `writers.go` of its response writers.
 #[tokio::test]
 async fn headers_of_replies() {
     let (address, _, stop, task) = plain(Limits::default()).await;
@@ -131,6 +131,14 @@ async fn headers_of_replies() {
         two_spaces.contains("warning: 299 - \"the provided Authorization header contains extra space"),
         "{two_spaces}"
     );
+    let token = "authorization: Bearer t0ken\r\n";
+    let compressed = get("/openapi/v2", &format!("{token}accept-encoding: gzip\r\n")).await;
+    assert!(compressed.contains("content-encoding: gzip"), "{compressed}");
+    let short = get("/api/v1/namespaces", &format!("{token}accept-encoding: gzip\r\n")).await;
+    let unasked = get("/openapi/v2", token).await;
+    for plain in [short, unasked] {
+        assert!(plain.starts_with("HTTP/1.1 200") && !plain.contains("content-encoding"), "{plain}");
+    }
     stop.cancel();
     task.await.unwrap();
 }

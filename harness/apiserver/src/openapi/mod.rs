@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 
 use super::etag::document_hash;
 use super::registry::{Registry, Resource};
-use super::request::{ApiRequest, Reply};
+use super::request::{ApiRequest, GzipAbove, Reply};
 use crate::json::{Key, Map, Value, json};
 use crate::version::KubernetesVersion;
 
@@ -258,7 +258,10 @@ fn v2_reply(registry: &Registry, request: &ApiRequest) -> Reply {
     if as_protobuf {
         reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(protobuf::MEDIA_TYPE));
     }
-    with_etag(reply, &etag)
+    reply.extensions.insert(GzipAbove::OPENAPI);
+    let mut reply = with_etag(reply, &etag);
+    reply.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
+    reply
 }
 
 #[cfg(test)]

@@ -103,6 +103,18 @@ impl std::fmt::Debug for ReplyBody {
     }
 }
 
+/// Allows the transport to compress a reply that has more bytes than this.
+#[derive(Clone, Copy, Debug)]
+pub struct GzipAbove(pub usize);
+
+impl GzipAbove {
+    /// For objects and lists: `defaultGzipThresholdBytes` in
+    /// `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go`.
+    pub const OBJECT: Self = Self(128 << 10);
+    /// For the document of OpenAPI v2: `DefaultMinSize` of `github.com/NYTimes/gziphandler`, less one.
+    pub const OPENAPI: Self = Self(1399);
+}
+
 /// A reply to a request.
 #[derive(Debug)]
 pub struct Reply {
