@@ -19,6 +19,7 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NO
 use parking_lot::Mutex;
 
 use super::etag::document_hash;
+use super::negotiate;
 use super::registry::{Registry, Resource};
 use super::request::{ApiRequest, GzipAbove, Reply};
 use crate::json::{Key, Map, Value, json};
@@ -185,6 +186,11 @@ fn v3_reply(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
             Arc::new(EncodedDocument { hash: document_hash(&bytes), bytes })
         }
     };
+    match accepted(request, &protobuf::ACCEPTED_V3) {
+        AcceptedEncoding::Nothing => return without_content(406),
+        AcceptedEncoding::Unread => return without_content(200),
+        AcceptedEncoding::Json | AcceptedEncoding::Protobuf => {}
+    }
     let wanted = request.query.split('&').find_map(|pair| pair.strip_prefix("hash=")).unwrap_or_default();
     let etag = format!("\"{}\"", document.hash);
     let mut reply = if !wanted.is_empty() && wanted != document.hash {
@@ -203,6 +209,40 @@ fn v3_reply(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
         reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
     }
     with_etag(reply, &etag)
+}
+
+/// The encoding of a document that a request selects by its `Accept` header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AcceptedEncoding {
+    Json,
+    Protobuf,
+    /// Only what is not served.
+    Nothing,
+    /// A header without a media type.
+    Unread,
+}
+
+/// Returns the first media type in the `Accept` header that is served; `protobuf` are the names of that encoding.
+fn accepted(request: &ApiRequest, protobuf: &[&str; 2]) -> AcceptedEncoding {
+    let header = Some(request.header(ACCEPT)).filter(|header| !header.is_empty()).unwrap_or("*/*");
+    let clauses = negotiate::clauses(header);
+    let is_protobuf = |media: String| protobuf.contains(&&*media);
+    let found = clauses.iter().find_map(|clause| match (clause.kind, clause.subtype) {
+        ("application" | "*", "json" | "*") => Some(AcceptedEncoding::Json),
+        ("application" | "*", subtype) if is_protobuf(format!("application/{subtype}")) => {
+            Some(AcceptedEncoding::Protobuf)
+        }
+        _ => None,
+    });
+    found.unwrap_or(if clauses.is_empty() { AcceptedEncoding::Unread } else { AcceptedEncoding::Nothing })
+}
+
+/// Returns a reply without a body, in place of a document.
+fn without_content(code: u16) -> Reply {
+    let mut reply = Reply::json(code, "");
+    reply.headers.remove(CONTENT_TYPE);
+    reply.headers.insert(VARY, HeaderValue::from_static("Accept"));
+    reply
 }
 
 fn with_etag(mut reply: Reply, etag: &str) -> Reply {
@@ -240,6 +280,10 @@ fn v2_part(registry: &Registry, group: &str, version: &str) -> Arc<V2Part> {
 /// Returns all groups in one document, with v2's references and types; as protobuf if the client accepts it (kubectl
 /// accepts nothing else).
 fn v2_reply(registry: &Registry, request: &ApiRequest) -> Reply {
+    let chosen = accepted(request, &protobuf::ACCEPTED_V2);
+    if matches!(chosen, AcceptedEncoding::Nothing | AcceptedEncoding::Unread) {
+        return without_content(406);
+    }
     let mut paths = Map::new();
     let mut definitions = Map::new();
     for (_, group, version) in documents(registry) {
@@ -249,8 +293,7 @@ fn v2_reply(registry: &Registry, request: &ApiRequest) -> Reply {
         definitions.extend(part.definitions.iter().map(shared));
     }
     let document = json!({"swagger": "2.0", "info": info(registry.kubernetes_version()), "paths": paths, "definitions": definitions});
-    let accepted = request.header(ACCEPT);
-    let as_protobuf = protobuf::ACCEPTED.iter().any(|name| accepted.contains(name));
+    let as_protobuf = chosen == AcceptedEncoding::Protobuf;
     let bytes = if as_protobuf { protobuf::document(&document) } else { document.to_string().into_bytes() };
     let etag = format!("\"{}\"", document_hash(&bytes));
     let unchanged = request.header(IF_NONE_MATCH) == etag;
@@ -267,6 +310,7 @@ fn v2_reply(registry: &Registry, request: &ApiRequest) -> Reply {
 #[cfg(test)]
 mod tests {
     use http::Method;
+    use rstest::rstest;
 
     use super::*;
     use crate::request::ReplyBody;
@@ -297,6 +341,29 @@ mod tests {
             patch["parameters"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
         assert!(names.contains(&"fieldValidation") && names.contains(&"dryRun"), "{names:?}");
         assert_eq!(patch["x-kubernetes-group-version-kind"]["kind"], "PodDisruptionBudget");
+    }
+
+    /// `RegisterOpenAPIVersionedService` of `k8s.io/kube-openapi/pkg/handler/handler.go`, and `HandleGroupVersion` of
+    /// `k8s.io/kube-openapi/pkg/handler3/handler.go`.
+    #[rstest]
+    #[case("", 200, 200)]
+    #[case("application/json", 200, 200)]
+    #[case("application/*", 200, 200)]
+    #[case("text/html, */*;q=0.1", 200, 200)]
+    #[case("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", 200, 406)]
+    #[case("application/com.github.proto-openapi.spec.v3@v1.0+protobuf", 406, 200)]
+    #[case("application/yaml", 406, 406)]
+    #[case("text/html", 406, 406)]
+    #[case("garbage", 406, 200)]
+    fn only_what_is_accepted_is_served(#[case] accept: &str, #[case] v2: u16, #[case] v3: u16) {
+        let registry = Registry::builtin();
+        for (path, expected) in [("/openapi/v2", v2), ("/openapi/v3/apis/policy/v1", v3)] {
+            let mut request = ApiRequest::new(Method::GET, path);
+            request.headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
+            let reply = respond(&registry, &request).unwrap();
+            assert_eq!(reply.status, expected, "{path}");
+            assert_eq!(reply.headers[VARY], "Accept");
+        }
     }
 
     #[test]

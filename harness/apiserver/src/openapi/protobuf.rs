@@ -13,7 +13,13 @@ use crate::yaml;
 pub(super) const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// Media types by which clients request it; kubectl uses the older one, with `@`.
-pub(super) const ACCEPTED: [&str; 2] = ["application/com.github.proto-openapi.spec.v2@v1.0+protobuf", MEDIA_TYPE];
+pub(super) const ACCEPTED_V2: [&str; 2] = ["application/com.github.proto-openapi.spec.v2@v1.0+protobuf", MEDIA_TYPE];
+
+/// Media types of the documents of v3, which are sent as JSON to clients that request these.
+pub(super) const ACCEPTED_V3: [&str; 2] = [
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
+    "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
+];
 
 /// A message being encoded.
 #[derive(Default)]
