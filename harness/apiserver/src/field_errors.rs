@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::go_float;
 use crate::json::Value;
 
 /// The type of a field error; on the wire it is the cause's `reason`.
@@ -129,6 +130,9 @@ impl From<&Value> for BadValue {
     fn from(value: &Value) -> Self {
         match value {
             Value::String(text) => Self::Quoted(text.to_string()),
+            Value::Number(number) if number.is_f64() => {
+                Self::Raw(number.as_f64().map(go_float::plain).unwrap_or_default())
+            }
             other => Self::Raw(go_json(other)),
         }
     }

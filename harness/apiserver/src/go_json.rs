@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 
 use super::schema::{FieldCursor, Schema, StructType, TypeKind, TypeRef, builtin, schema_of};
 use crate::byte_scan::{least, min};
+use crate::go_float;
 use crate::json::{Iter, Key, Map, Number, Value};
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.PartialObjectMetadata";
@@ -468,10 +469,10 @@ fn escape(text: &[u8]) -> Vec<u8> {
 
 fn write_number(out: &mut Vec<u8>, number: &Number) {
     use std::io::Write as _;
-    // Writing to a `Vec` does not fail. Go writes whole floating-point numbers without a fraction.
-    let _ = match number.as_f64() {
-        Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e21 => write!(out, "{float:.0}"),
-        _ => write!(out, "{number}"),
+    // Writing to a `Vec` does not fail.
+    let _ = match number.as_f64().filter(|_| number.is_f64()) {
+        Some(float) => out.write_all(go_float::json(float).as_bytes()),
+        None => write!(out, "{number}"),
     };
 }
 

@@ -92,6 +92,7 @@ pub mod garbage_collector;
 mod glob;
 mod go_base64;
 mod go_duration;
+mod go_float;
 mod go_json;
 mod go_regex;
 mod go_url;

@@ -9,6 +9,7 @@ use regex::Regex;
 use super::embedded::{embedded_metadata, embedded_type};
 use super::formats::{format_of, has_format};
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path, go_json};
+use crate::go_float;
 use crate::go_regex::{GoRegexError, go_regex};
 use crate::json::{Key, Map, Value};
 
@@ -469,26 +470,28 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
     // For integers, upstream truncates bounds and factors to integers, which have no negative zero.
     let whole = value.as_i64().is_some();
     let limit = |field: &str| limit(field).map(|limit| if whole { limit.trunc() + 0.0 } else { limit });
+    let shown = |limit: f64| if whole { limit.to_string() } else { go_float::plain(limit) };
     if let Some(factor) = limit("multipleOf") {
         if factor <= 0.0 {
+            let factor = shown(factor);
             let why = format!("factor MultipleOf declared for {name} must be positive: {factor}");
-            errors.invalid(&path(name), BadValue::Raw(factor.to_string()), why);
+            errors.invalid(&path(name), BadValue::Raw(factor), why);
         } else if !is_multiple(number, factor) {
-            errors.invalid(&path(name), value, format!("{name} in body should be a multiple of {factor}"));
+            errors.invalid(&path(name), value, format!("{name} in body should be a multiple of {}", shown(factor)));
         }
     }
     if let Some(most) = limit("maximum") {
         let exclusive = flag(schema, "exclusiveMaximum");
         if number > most || (exclusive && number >= most) {
             let bound = if exclusive { "less than" } else { "less than or equal to" };
-            errors.invalid(&path(name), value, format!("{name} in body should be {bound} {most}"));
+            errors.invalid(&path(name), value, format!("{name} in body should be {bound} {}", shown(most)));
         }
     }
     if let Some(least) = limit("minimum") {
         let exclusive = flag(schema, "exclusiveMinimum");
         if number < least || (exclusive && number <= least) {
             let bound = if exclusive { "greater than" } else { "greater than or equal to" };
-            errors.invalid(&path(name), value, format!("{name} in body should be {bound} {least}"));
+            errors.invalid(&path(name), value, format!("{name} in body should be {bound} {}", shown(least)));
         }
     }
 }

@@ -23,6 +23,7 @@ use std::fmt::Write as _;
 use super::field_errors::{ErrorList, FieldError, Path};
 use super::schema::{DecodeError, DecodedBody, FieldValidation, Schema, decode_untyped};
 use super::status::Status;
+use crate::go_float;
 use crate::json::{Map, Value};
 use go_rendering::PatchTrace;
 
@@ -193,10 +194,7 @@ fn write_go(out: &mut String, value: &Value) {
     match value {
         Value::Null => out.push_str("<nil>"),
         Value::String(s) => out.push_str(s),
-        // Go prints whole floats without a fraction.
-        Value::Number(n) if n.is_f64() && n.as_f64().is_some_and(|f| f.fract() == 0.0 && f.abs() < 1e21) => {
-            _ = write!(out, "{:.0}", n.as_f64().unwrap_or_default());
-        }
+        Value::Number(n) if n.is_f64() => out.push_str(&go_float::plain(n.as_f64().unwrap_or_default())),
         Value::Bool(_) | Value::Number(_) => _ = write!(out, "{value}"),
         Value::Array(items) => {
             out.push('[');

@@ -10,6 +10,7 @@ use regex::Regex;
 use super::column::{self, definition, describe};
 use super::duration;
 use crate::field_errors::go_json;
+use crate::go_float;
 use crate::json::path::JsonPath;
 use crate::json::{Value, json};
 
@@ -107,13 +108,17 @@ impl CustomColumn {
             (_, Value::Null) => Value::Null,
             ("string", Value::String(text)) => json!(text),
             ("string", other @ (Value::Array(_) | Value::Object(_))) => json!(go_json(other)),
+            ("string", Value::Number(number)) if number.is_f64() => {
+                number.as_f64().map_or(Value::Null, |float| json!(go_float::plain(float)))
+            }
             ("string", other) => json!(other.to_string()),
             ("integer", Value::Number(number)) => match (number.as_i64(), number.as_f64()) {
                 (Some(integer), _) => json!(integer),
-                (None, Some(float)) => json!(float as i64),
+                (None, Some(float)) => json!(truncated(float)),
                 (None, None) => Value::Null,
             },
-            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.into_owned(),
+            ("number", Value::Number(number)) => number.as_f64().map_or(Value::Null, Value::from),
+            ("boolean", Value::Bool(_)) => value.into_owned(),
             ("date", Value::String(text)) if text.is_empty() || text == "null" => json!(duration::UNKNOWN),
             ("date", Value::String(text)) if !is_rfc3339(text) => json!("<invalid>"),
             ("date", Value::String(text)) => match text.parse::<Timestamp>() {
@@ -124,6 +129,12 @@ impl CustomColumn {
             _ => Value::Null,
         }
     }
+}
+
+/// Converts a number to an integer as Go does on amd64: what does not fit becomes the least integer.
+fn truncated(float: f64) -> i64 {
+    const LIMIT: f64 = 9_223_372_036_854_775_808.0;
+    if (-LIMIT..LIMIT).contains(&float) { float as i64 } else { i64::MIN }
 }
 
 /// The zero time of Go, the first second of year 1.
@@ -154,7 +165,13 @@ mod tests {
     #[case("date", json!("2026-01-01T01:00:00+01:00"), json!("60s"))]
     #[case("date", json!("0001-01-01T00:00:00Z"), json!("<unknown>"))]
     #[case("date", json!(5), Value::Null)]
-    #[case("number", json!(5), json!(5))]
+    #[case("number", json!(5), json!(5.0))]
+    #[case("number", json!(1e21), json!(1e21))]
+    #[case("number", json!(9_007_199_254_740_993_i64), json!(9_007_199_254_740_992.0))]
+    #[case("string", json!(1_234_567.5), json!("1.2345675e+06"))]
+    #[case("string", json!(1_234_567), json!("1234567"))]
+    #[case("string", json!(0.5), json!("0.5"))]
+    #[case("integer", json!(1e30), json!(i64::MIN))]
     #[case("boolean", json!("true"), Value::Null)]
     #[case("string", json!({"a": "<b>"}), json!("{\"a\":\"\\u003cb\\u003e\"}"))]
     #[case("string", json!(["a", 1]), json!("[\"a\",1]"))]
