@@ -311,10 +311,13 @@ impl AdmissionHost for Admission<'_> {
     fn admit_again(&self, object: &mut Value) -> Result<(), Status> {
         let strategy = &self.scope.kind.strategy;
         let context = self.scope.context();
-        match (&self.old, self.operation) {
-            _ if self.is_foreign() || !self.scope.path.subresource.is_empty() => Ok(()),
-            (None, AdmissionOperation::Create) => strategy.admit_create(object, &context),
-            (Some(old), AdmissionOperation::Update) => strategy.admit_update(object, old, &context),
+        match (&self.old, self.operation, &*self.scope.path.subresource) {
+            _ if self.is_foreign() => Ok(()),
+            (None, AdmissionOperation::Create, "") => strategy.admit_create(object, &context),
+            (Some(old), AdmissionOperation::Update, "") => strategy.admit_update(object, old, &context),
+            (Some(old), AdmissionOperation::Update, subresource) => {
+                strategy.admit_subresource(subresource, object, old, &context)
+            }
             _ => Ok(()),
         }
     }

@@ -254,3 +254,51 @@ async fn connections_into_pods_end_at_the_kubelet(
     let (code, reply) = send(&server, exec).await;
     assert_eq!((code, &reply["message"]), (status, &json!(message)));
 }
+
+const PODS: &str = "/api/v1/namespaces/default/pods";
+const RANGES: &str = "/api/v1/namespaces/default/limitranges";
+
+fn range(name: &str, limit: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": name}, "spec": {"limits": [limit]}})
+}
+
+fn pod(container: &str, resources: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": container, "image": "i", "resources": resources}]}})
+}
+
+/// `Admit` and `Validate` of `plugin/pkg/admission/limitranger/admission.go`: validation is between them.
+#[rstest]
+#[case::invalid("C", json!({"limits": {"cpu": "2"}}), 422, "Invalid")]
+#[case::too_much("c", json!({"limits": {"cpu": "2"}}), 403, "Forbidden")]
+#[case::by_default("c", json!({}), 201, "")]
+#[tokio::test(start_paused = true)]
+async fn limits_are_checked_in_valid_pods(
+    #[case] container: &str,
+    #[case] resources: Value,
+    #[case] expected: u16,
+    #[case] reason: &str,
+) {
+    let server = server();
+    let limits = range("r", &json!({"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "1"}}));
+    assert_eq!(send(&server, request(Method::POST, RANGES, "application/json", &limits)).await.0, 201);
+    let pod = pod(container, &resources);
+    let (status, reply) = send(&server, request(Method::POST, PODS, "application/json", &pod)).await;
+    assert_eq!((status, reply["reason"].as_str().unwrap_or_default()), (expected, reason), "{reply}");
+}
+
+/// `SupportsAttributes` in the same file: a resize gets the defaults, too.
+#[tokio::test(start_paused = true)]
+async fn a_resize_gets_the_defaults_of_a_later_range() {
+    let server = server();
+    let pod = pod("c", &json!({"requests": {"cpu": "1"}}));
+    assert_eq!(send(&server, request(Method::POST, PODS, "application/json", &pod)).await.0, 201);
+    let limits = range("r", &json!({"type": "Container", "defaultRequest": {"memory": "1Gi"}}));
+    assert_eq!(send(&server, request(Method::POST, RANGES, "application/json", &limits)).await.0, 201);
+    let change = json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}});
+    let resize = request(Method::PATCH, &format!("{PODS}/p/resize"), "application/strategic-merge-patch+json", &change);
+    let (status, resized) = send(&server, resize).await;
+    let requests = &resized["spec"]["containers"][0]["resources"]["requests"];
+    assert_eq!((status, requests), (200, &json!({"cpu": "2", "memory": "1Gi"})));
+    assert!(resized["metadata"].get("annotations").is_none(), "{resized}");
+}

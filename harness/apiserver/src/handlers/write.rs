@@ -82,6 +82,7 @@ async fn admit_and_store(scope: &RequestScope<'_>, mut object: Value, dry_run: b
     escalation::check(scope, &object, None)?;
     prepare_create(scope, &mut object)?;
     certificates::check_new(scope, &object)?;
+    scope.kind.strategy.check_admission("", &object, None, &scope.context())?;
     pod_security::check(scope, WriteTarget::Whole, &object, None)?;
     if let Some(admission) = &admission {
         admission.validate(Some(&object)).await?;
@@ -308,8 +309,10 @@ async fn prepare_update(
     };
     check_version(scope, &mut new, revision, unconditional)?;
     let context = scope.context();
-    if part == WriteTarget::Whole {
-        strategy.admit_update(&mut new, old, &context)?;
+    match part {
+        WriteTarget::Whole => strategy.admit_update(&mut new, old, &context)?,
+        WriteTarget::Subresource => strategy.admit_subresource(&scope.path.subresource, &mut new, old, &context)?,
+        WriteTarget::Status | WriteTarget::Finalize => {}
     }
     let admission =
         if rules.internal { None } else { Admission::of(scope, AdmissionOperation::Update, Some(old), rules.dry_run) };
@@ -344,13 +347,13 @@ async fn prepare_update(
         }
     };
     check_valid(scope, &new, &errors)?;
+    certificates::check_update(scope, part, &new, old)?;
+    if matches!(part, WriteTarget::Whole | WriteTarget::Subresource) {
+        strategy.check_admission(&scope.path.subresource, &new, Some(old), &context)?;
+    }
+    pod_security::check(scope, part, &new, Some(old))?;
     if let Some(admission) = &admission {
         admission.validate(Some(&new)).await?;
-    }
-    certificates::check_update(scope, part, &new, old)?;
-    pod_security::check(scope, part, &new, Some(old))?;
-    if part == WriteTarget::Subresource {
-        strategy.admit_subresource(&scope.path.subresource, &new, old, &context)?;
     }
     if part == WriteTarget::Whole {
         strategy.begin_update(&mut new, old, &context)?;

@@ -14,10 +14,10 @@ pub(super) struct KindStrategy {
     pub rules: Generic,
     /// Fills in defaults.
     pub default: fn(&mut Map),
-    /// Admission on create.
-    pub admit: fn(&mut Value, &StrategyContext<'_>) -> Result<(), Status>,
-    /// Admission on update.
-    pub admit_update: fn(&Value, &Value, &StrategyContext<'_>) -> Result<(), Status>,
+    /// Mutating admission on create.
+    pub admit: fn(&mut Value, &StrategyContext<'_>),
+    /// Validating admission of a new object (`None`) or an update (the old object).
+    pub check_admission: fn(&Value, Option<&Value>, &StrategyContext<'_>) -> Result<(), Status>,
     /// The finalizer that admission adds to new objects; empty for none.
     pub finalizer: &'static str,
     /// Kind-specific validation.
@@ -42,8 +42,8 @@ impl KindStrategy {
         Self {
             rules,
             default,
-            admit: |_, _| Ok(()),
-            admit_update: |_, _, _| Ok(()),
+            admit: |_, _| {},
+            check_admission: |_, _, _| Ok(()),
             finalizer: "",
             check: |_| ErrorList::new(),
             check_update: |_, _| ErrorList::new(),
@@ -55,23 +55,20 @@ impl KindStrategy {
         }
     }
 
-    /// Adds admission on create, before that of the finalizer.
+    /// Adds mutating admission on create, before that of the finalizer.
     #[must_use]
-    pub(crate) const fn admit_with(
-        mut self,
-        admit: fn(&mut Value, &StrategyContext<'_>) -> Result<(), Status>,
-    ) -> Self {
+    pub(crate) const fn admit_with(mut self, admit: fn(&mut Value, &StrategyContext<'_>)) -> Self {
         self.admit = admit;
         self
     }
 
-    /// Adds admission of the new and the old object of an update.
+    /// Adds validating admission.
     #[must_use]
-    pub(crate) const fn admit_update_with(
+    pub(crate) const fn check_admission_with(
         mut self,
-        admit: fn(&Value, &Value, &StrategyContext<'_>) -> Result<(), Status>,
+        check: fn(&Value, Option<&Value>, &StrategyContext<'_>) -> Result<(), Status>,
     ) -> Self {
-        self.admit_update = admit;
+        self.check_admission = check;
         self
     }
 
@@ -143,7 +140,7 @@ impl Strategy for KindStrategy {
     }
 
     fn admit_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-        (self.admit)(object, ctx)?;
+        (self.admit)(object, ctx);
         if self.finalizer.is_empty() {
             return Ok(());
         }
@@ -157,8 +154,14 @@ impl Strategy for KindStrategy {
         Ok(())
     }
 
-    fn admit_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-        (self.admit_update)(new, old, ctx)
+    fn check_admission(
+        &self,
+        subresource: &str,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &StrategyContext<'_>,
+    ) -> Result<(), Status> {
+        if subresource.is_empty() { (self.check_admission)(new, old, ctx) } else { Ok(()) }
     }
 
     fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {

@@ -40,12 +40,12 @@ pub(crate) trait Strategy: Send + Sync + Debug {
         self.default(object);
     }
 
-    /// Mutating and validating admission on create, for the plugins that are enabled by default.
+    /// Mutating admission on create, for the plugins that are enabled by default.
     fn admit_create(&self, _object: &mut Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
         Ok(())
     }
 
-    /// Mutating and validating admission on update.
+    /// Mutating admission on update.
     fn admit_update(&self, _new: &mut Value, _old: &Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
         Ok(())
     }
@@ -117,12 +117,24 @@ pub(crate) trait Strategy: Send + Sync + Debug {
         self.validate_update(new, old)
     }
 
-    /// Validating admission on a valid write through `subresource`.
+    /// Mutating admission on an update through `subresource`.
     fn admit_subresource(
         &self,
         _subresource: &str,
-        _new: &Value,
+        _new: &mut Value,
         _old: &Value,
+        _ctx: &StrategyContext<'_>,
+    ) -> Result<(), Status> {
+        Ok(())
+    }
+
+    /// Validating admission on a valid write of the object itself (`subresource` is empty) or through a subresource
+    /// other than the status; `old` is the object before an update.
+    fn check_admission(
+        &self,
+        _subresource: &str,
+        _new: &Value,
+        _old: Option<&Value>,
         _ctx: &StrategyContext<'_>,
     ) -> Result<(), Status> {
         Ok(())

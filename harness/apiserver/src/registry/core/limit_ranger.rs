@@ -8,46 +8,42 @@ use crate::json::fields::{array_field, object_or_insert, str_field};
 use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
-use crate::registry::resource_list::{ResourceList, amounts, pod_resources};
+use crate::registry::resource_list::{ResourceList, amounts, container_resources};
 use crate::registry::strategy::StrategyContext;
 use crate::status::{GroupResource, Status};
 
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
-/// Applies the limit ranges of the pod's namespace.
-///
-/// # Errors
-///
-/// 403 that lists all violated bounds.
-pub(super) fn admit_pod(pod: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    let namespace = metadata::namespace(pod).to_owned();
-    let ranges = ctx.lookup.list("", "limitranges", &namespace);
-    for range in &ranges {
-        let limits: Vec<&Value> = range.get("spec").map_or(&[][..], |s| array_field(s, "limits")).iter().collect();
+fn limits(range: &Value) -> &[Value] {
+    range.get("spec").map_or(&[][..], |spec| array_field(spec, "limits"))
+}
+
+/// Returns the limit ranges for a pod that is new or resized; none for one that is being deleted.
+fn ranges(pod: &Value, old: Option<&Value>, ctx: &StrategyContext<'_>) -> Vec<Value> {
+    if old.is_some_and(metadata::is_deleted) {
+        return Vec::new();
+    }
+    ctx.lookup.list("", "limitranges", metadata::namespace(pod))
+}
+
+/// Gives the containers of a pod that is new or resized the defaults of the limit ranges of its namespace.
+pub(super) fn default_pod(pod: &mut Value, old: Option<&Value>, ctx: &StrategyContext<'_>) {
+    for range in ranges(pod, old, ctx) {
         let of_containers: Vec<&Value> =
-            limits.iter().copied().filter(|l| str_field(l, "type") == "Container").collect();
+            limits(&range).iter().filter(|limit| str_field(limit, "type") == "Container").collect();
         set_defaults(pod, &of_containers);
     }
-    check_pod(pod, &ranges)
 }
 
-/// Checks a pod whose resources change against the limit ranges of its namespace.
+/// Checks a pod that is new or resized against the limit ranges of its namespace.
 ///
 /// # Errors
 ///
 /// 403 that lists all violated bounds.
-pub(super) fn admit_resize(pod: &Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    if metadata::is_deleted(old) {
-        return Ok(());
-    }
-    check_pod(pod, &ctx.lookup.list("", "limitranges", metadata::namespace(pod)))
-}
-
-fn check_pod(pod: &Value, ranges: &[Value]) -> Result<(), Status> {
-    for range in ranges {
-        let limits = range.get("spec").map_or(&[][..], |s| array_field(s, "limits"));
+pub(super) fn check_pod(pod: &Value, old: Option<&Value>, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    for range in ranges(pod, old, ctx) {
         let mut broken = Vec::new();
-        for limit in limits {
+        for limit in limits(&range) {
             check(pod, limit, &mut broken);
         }
         forbid("pods", pod, broken)?;
@@ -125,10 +121,18 @@ fn check(pod: &Value, limit: &Value, broken: &mut Vec<String>) {
             }
         }
         "Pod" => {
-            check_bounds("Pod", limit, &pod_resources(pod, "requests"), Some(&pod_resources(pod, "limits")), broken);
+            check_bounds("Pod", limit, &pod_amounts(spec, "requests"), Some(&pod_amounts(spec, "limits")), broken);
         }
         _ => {}
     }
+}
+
+/// Returns the amounts of a pod, without its overhead: `podRequests` and `podLimits`.
+fn pod_amounts(spec: &Value, field: &str) -> ResourceList {
+    let mut total = container_resources(spec, field);
+    let own = amounts(spec.pointer(&format!("/resources/{field}")));
+    total.extend(own.into_iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory")));
+    total
 }
 
 /// Checks the bounds of one limit. `limits` is `None` for objects that have only requests.
@@ -185,13 +189,12 @@ fn violation_message(which: &str, name: &str, what: &str, bound: Quantity, broke
 /// # Errors
 ///
 /// 403 that lists all violated bounds.
-pub(in crate::registry) fn admit_claim(claim: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+pub(in crate::registry) fn check_claim(claim: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
     let namespace = metadata::namespace(claim);
     let requests = amounts(claim.pointer("/spec/resources/requests"));
     for range in ctx.lookup.list("", "limitranges", namespace) {
-        let limits = range.get("spec").map_or(&[][..], |s| array_field(s, "limits"));
         let mut broken = Vec::new();
-        for limit in limits.iter().filter(|limit| str_field(limit, "type") == "PersistentVolumeClaim") {
+        for limit in limits(&range).iter().filter(|limit| str_field(limit, "type") == "PersistentVolumeClaim") {
             check_bounds("PersistentVolumeClaim", limit, &requests, None, &mut broken);
         }
         forbid("persistentvolumeclaims", claim, broken)?;
@@ -244,7 +247,7 @@ mod tests {
         let ranges = Ranges(json!({"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "100m"}}));
         let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges };
         let mut given = pod(json!({}));
-        admit_pod(&mut given, &ctx).expect("within bounds");
+        default_pod(&mut given, None, &ctx);
         let expected = json!({"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}});
         assert_eq!(given["spec"]["containers"][0]["resources"], expected);
         let note = "LimitRanger plugin set: cpu request for container c; cpu limit for container c";
@@ -260,16 +263,26 @@ mod tests {
     fn bounds_are_kept(#[case] limit: Value, #[case] resources: Value, #[case] why: &str) {
         let ranges = Ranges(limit);
         let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges };
-        let refused = admit_pod(&mut pod(resources), &ctx).expect_err("out of bounds");
+        let refused = check_pod(&pod(resources), None, &ctx).expect_err("out of bounds");
         assert_eq!(refused.message, format!("pods \"p\" is forbidden: {why}"));
+    }
+
+    #[test]
+    fn the_amounts_of_a_pod_have_no_overhead() {
+        let containers = json!([{"name": "c", "resources": {"requests": {"cpu": "1", "hugepages-2Mi": "2Mi"}}}]);
+        let own = json!({"requests": {"cpu": "3", "hugepages-2Mi": "4Mi"}});
+        let spec = json!({"containers": containers, "overhead": {"cpu": "1"}, "resources": own});
+        let found: Vec<String> =
+            pod_amounts(&spec, "requests").into_iter().map(|(name, amount)| format!("{name}={amount}")).collect();
+        assert_eq!(found, ["cpu=3", "hugepages-2Mi=2Mi"]);
     }
 
     #[test]
     fn the_same_violation_of_two_containers_is_named_once() {
         let ranges = Ranges(json!({"type": "Container", "min": {"cpu": "1"}}));
         let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges };
-        let mut two = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]}});
-        let refused = admit_pod(&mut two, &ctx).expect_err("out of bounds");
+        let two = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]}});
+        let refused = check_pod(&two, None, &ctx).expect_err("out of bounds");
         let why = "minimum cpu usage per Container is 1.  No request is specified";
         assert_eq!(refused.message, format!("pods \"p\" is forbidden: {why}"));
     }
@@ -283,7 +296,7 @@ mod tests {
         let ranges = Ranges(limit);
         let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges };
         let claim = json!({"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": wanted}}}});
-        let refused = admit_claim(&claim, &ctx).err().map(|refused| refused.message);
+        let refused = check_claim(&claim, &ctx).err().map(|refused| refused.message);
         assert_eq!(refused, why.map(|why| format!("persistentvolumeclaims \"c\" is forbidden: {why}")));
     }
 }

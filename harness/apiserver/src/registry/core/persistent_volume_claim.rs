@@ -31,8 +31,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .hash("QWTyNDq0dC4=")
         .rules(
             KindStrategy::new(Generic { status: true, revalidates: true, ..Generic::NEW }, defaults)
-                .admit_with(admit)
-                .admit_update_with(admit_resize)
+                .admit_with(admit_default_class)
+                .check_admission_with(check_admission)
                 .check_update_with(validate_update)
                 .warn_with(warnings)
                 .with_finalizer(CLAIM_FINALIZER)
@@ -65,13 +65,6 @@ pub(in crate::registry) fn spec_defaults(spec: &mut Map) {
     }
 }
 
-/// The plugins `LimitRanger` and `DefaultStorageClass`.
-fn admit(claim: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    limit_ranger::admit_claim(claim, ctx)?;
-    admit_default_class(claim, ctx);
-    Ok(())
-}
-
 /// The annotations of a storage class that makes it the default; the second one is from beta.
 const DEFAULT_CLASS: [&str; 2] =
     ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
@@ -96,10 +89,11 @@ fn admit_default_class(claim: &mut Value, ctx: &StrategyContext<'_>) {
 
 /// The plugins `LimitRanger`, and `PersistentVolumeClaimResize`: only bound claims of a class that allows it may grow.
 /// See `plugin/pkg/admission/storage/persistentvolume/resize/admission.go`.
-fn admit_resize(new: &Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    if !metadata::is_deleted(old) {
-        limit_ranger::admit_claim(new, ctx)?;
+fn check_admission(new: &Value, old: Option<&Value>, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    if !old.is_some_and(metadata::is_deleted) {
+        limit_ranger::check_claim(new, ctx)?;
     }
+    let Some(old) = old else { return Ok(()) };
     let (Some(wanted), Some(known)) = (storage(new), storage(old)) else { return Ok(()) };
     if wanted <= known {
         return Ok(());
@@ -605,7 +599,7 @@ mod tests {
             }
         }
         let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Class(expands) };
-        let admitted = admit_resize(&sized("2Gi", phase), &sized("1Gi", phase), &ctx);
+        let admitted = check_admission(&sized("2Gi", phase), Some(&sized("1Gi", phase)), &ctx);
         let expected = why.map(|why| format!("persistentvolumeclaims \"c\" is forbidden: {why}"));
         assert_eq!(admitted.err().map(|status| status.message), expected);
     }

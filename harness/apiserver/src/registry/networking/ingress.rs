@@ -27,10 +27,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 Generic { generation: Generation::Spec, status: true, revalidates: true, ..Generic::NEW },
                 defaults,
             )
-            .admit_with(|ingress, ctx| {
-                admit_default_class(ingress, ctx);
-                Ok(())
-            })
+            .admit_with(admit_default_class)
             .check_with(validate)
             .check_status_with(validate_status)
             .check_among_others_with(|ingress, _| validate_class_annotation(ingress))

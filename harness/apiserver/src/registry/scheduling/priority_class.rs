@@ -41,11 +41,13 @@ impl Strategy for PriorityClass {
         }
     }
 
-    fn admit_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-        only_default(object, ctx)
-    }
-
-    fn admit_update(&self, new: &mut Value, _old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    fn check_admission(
+        &self,
+        _subresource: &str,
+        new: &Value,
+        _old: Option<&Value>,
+        ctx: &StrategyContext<'_>,
+    ) -> Result<(), Status> {
         only_default(new, ctx)
     }
 
@@ -163,8 +165,8 @@ mod tests {
     #[case::other("c", false, None)]
     fn one_class_is_the_default(#[case] name: &str, #[case] default: bool, #[case] why: Option<&str>) {
         let ctx = StrategyContext { now: jiff::Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Classes };
-        let mut class = json!({"metadata": {"name": name}, "value": 1, "globalDefault": default});
-        let admitted = PriorityClass.admit_create(&mut class, &ctx);
+        let class = json!({"metadata": {"name": name}, "value": 1, "globalDefault": default});
+        let admitted = PriorityClass.check_admission("", &class, None, &ctx);
         assert_eq!(admitted.err().map(|status| status.message), why.map(str::to_owned));
     }
 }

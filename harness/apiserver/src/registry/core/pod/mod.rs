@@ -97,11 +97,12 @@ impl Strategy for Pod {
     }
 
     fn admit_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        limit_ranger::default_pod(object, None, ctx);
         admission::priority(object, ctx)?;
         admission::admit_default_tolerations(object, ctx);
         runtime_class::admit(object, ctx)?;
         admission::admit_topology_labels(object, ctx);
-        limit_ranger::admit_pod(object, ctx)
+        Ok(())
     }
 
     fn admit_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
@@ -178,11 +179,30 @@ impl Strategy for Pod {
     fn admit_subresource(
         &self,
         subresource: &str,
-        new: &Value,
+        new: &mut Value,
         old: &Value,
         ctx: &StrategyContext<'_>,
     ) -> Result<(), Status> {
-        subresources::admit(subresource, new, old, ctx)
+        if subresource == "resize" {
+            limit_ranger::default_pod(new, Some(old), ctx);
+        }
+        Ok(())
+    }
+
+    fn check_admission(
+        &self,
+        subresource: &str,
+        new: &Value,
+        old: Option<&Value>,
+        ctx: &StrategyContext<'_>,
+    ) -> Result<(), Status> {
+        if old.is_none() || subresource == "resize" {
+            limit_ranger::check_pod(new, old, ctx)?;
+        }
+        match old {
+            None => runtime_class::check(new, ctx),
+            Some(old) => subresources::check_admission(subresource, new, old, ctx),
+        }
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {

@@ -1,43 +1,61 @@
 //! The admission plugin `RuntimeClass`: a pod gets the overhead, node selector and tolerations of its class. See
 //! `plugin/pkg/admission/runtimeclass/admission.go` and `pkg/util/tolerations/tolerations.go`.
 
-use crate::json::fields::{is_empty_value, object_or_insert, str_field};
+use crate::json::fields::{is_empty_value, non_null, object_or_insert, semantic_equal, spec_of, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::registry::strategy::StrategyContext;
 use crate::status::{GroupResource, Status};
 
-/// Admits a new pod.
+const OTHER_OVERHEAD: &str = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead";
+
+fn refusal(pod: &Value, why: &str) -> Status {
+    Status::forbidden(GroupResource::new("", "pods"), metadata::admitted_name(pod), why)
+}
+
+/// Returns the class of a pod; an empty one for a pod without a class.
+fn class_of(pod: &Value, ctx: &StrategyContext<'_>) -> Result<Value, Status> {
+    match str_field(spec_of(pod), "runtimeClassName") {
+        "" => Ok(json!({})),
+        wanted => ctx
+            .lookup
+            .get("node.k8s.io", "runtimeclasses", "", wanted)
+            .ok_or_else(|| refusal(pod, &format!("pod rejected: RuntimeClass \"{wanted}\" not found"))),
+    }
+}
+
+/// Returns the overhead that a class defines.
+fn fixed_overhead(class: &Value) -> Option<Value> {
+    non_null(class, "overhead").map(|overhead| overhead.get("podFixed").cloned().unwrap_or_else(|| json!({})))
+}
+
+/// Gives a new pod what its class says.
 pub(super) fn admit(pod: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    let name = metadata::admitted_name(pod).to_owned();
-    let refuse = |why: &str| Err(Status::forbidden(GroupResource::new("", "pods"), &name, why));
-    let Some(spec) = object_or_insert(pod, "spec") else { return Ok(()) };
-    let wanted = spec.get("runtimeClassName").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let class = match wanted.as_str() {
-        "" => None,
-        wanted => match ctx.lookup.get("node.k8s.io", "runtimeclasses", "", wanted) {
-            Some(class) => Some(class),
-            None => return refuse(&format!("pod rejected: RuntimeClass \"{wanted}\" not found")),
-        },
-    };
-    let part = |field: &str| class.as_ref().and_then(|class| class.get(field)).filter(|part| !part.is_null());
-    let own = spec.get("overhead").filter(|overhead| !is_empty_value(Some(overhead)));
-    match part("overhead") {
-        Some(overhead) => {
-            let fixed = overhead.get("podFixed").cloned().unwrap_or_else(|| json!({}));
-            if own.is_some_and(|own| *own != fixed) {
-                return refuse("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
-            }
+    let class = class_of(pod, ctx)?;
+    if let Some(fixed) = fixed_overhead(&class) {
+        let own = spec_of(pod).get("overhead");
+        if !is_empty_value(own) && own != Some(&fixed) {
+            return Err(refusal(pod, OTHER_OVERHEAD));
+        }
+        if let Some(spec) = object_or_insert(pod, "spec") {
             spec.insert("overhead", fixed);
         }
-        None if own.is_some() => {
-            return refuse("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead");
-        }
-        None => {}
     }
-    match part("scheduling") {
-        Some(scheduling) => schedule(spec, scheduling).or_else(|conflict| refuse(&conflict.to_string())),
-        None => Ok(()),
+    let scheduling = non_null(&class, "scheduling");
+    let (Some(scheduling), Some(spec)) = (scheduling, object_or_insert(pod, "spec")) else { return Ok(()) };
+    schedule(spec, scheduling).map_err(|conflict| refusal(pod, &conflict.to_string()))
+}
+
+/// Checks that a new pod has the overhead of its class.
+pub(super) fn check(pod: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    let own = spec_of(pod).get("overhead").filter(|overhead| !is_empty_value(Some(overhead)));
+    match fixed_overhead(&class_of(pod, ctx)?) {
+        Some(fixed) if !semantic_equal(own, Some(&fixed)) => Err(refusal(pod, OTHER_OVERHEAD)),
+        None if own.is_some() => {
+            let why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead";
+            Err(refusal(pod, why))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -9,7 +9,6 @@ use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::core::internal_json;
-use crate::registry::core::limit_ranger;
 use crate::registry::core::pod::annotations;
 use crate::registry::core::pod::qos;
 use crate::registry::core::pod::validation::{METADATA, SPEC, metadata_and_spec};
@@ -268,11 +267,14 @@ fn needed_features(new: &Value, old: &Value) -> Vec<&'static str> {
     needed
 }
 
-/// The admission plugins `LimitRanger`, and `PodResize`: the requests of a bound pod must fit its node.
-pub(super) fn admit(subresource: &str, new: &Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    if subresource == "resize" {
-        limit_ranger::admit_resize(new, old, ctx)?;
-    }
+/// The admission plugins of updates: `NodeDeclaredFeatureValidator`, and `PodResizeValidator`, by which the requests of
+/// a bound pod must fit its node.
+pub(super) fn check_admission(
+    subresource: &str,
+    new: &Value,
+    old: &Value,
+    ctx: &StrategyContext<'_>,
+) -> Result<(), Status> {
     let spec = spec_of(new);
     let node_name = str_field(spec, "nodeName");
     if node_name.is_empty() || metadata::generation(new) == metadata::generation(old) {
