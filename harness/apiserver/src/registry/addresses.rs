@@ -132,6 +132,19 @@ pub(in crate::registry) fn legacy_cidr(text: &str, path: &Path<'_>, errors: &mut
     Some(cidr)
 }
 
+/// Validates an address with the length of its network's prefix, in its usual form: `IsValidInterfaceAddress`.
+pub(in crate::registry) fn interface_address(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let Some(Cidr { address, bits }) = Cidr::parse(text) else {
+        let why = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
+        return errors.invalid(path, text, why);
+    };
+    let bits = i16::from(bits) - if is_mapped(address) && bits > 32 { 96 } else { 0 };
+    let usual = format!("{}/{bits}", shown(address));
+    if usual != text {
+        errors.invalid(path, text, format!("must be in canonical form ({})", go_quote(&usual)));
+    }
+}
+
 /// Returns the warning about an address in an unusual form: `GetWarningsForIP`.
 pub(in crate::registry) fn ip_warning(path: &str, text: &str) -> Option<String> {
     let sloppy = sloppy_ip(text)?;

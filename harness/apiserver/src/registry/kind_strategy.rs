@@ -5,6 +5,7 @@ use crate::field_errors::ErrorList;
 use crate::json::fields::object_or_insert;
 use crate::json::{Map, Value, json};
 use crate::registry::generic::Generic;
+use crate::registry::prepare::reset_all_but_status;
 use crate::registry::strategy::{Strategy, StrategyContext};
 
 /// A generic strategy with defaults, validation and warnings.
@@ -24,8 +25,12 @@ pub(super) struct KindStrategy {
     pub check: fn(&Value) -> ErrorList,
     /// Kind-specific validation of an update, beside that of the new object.
     pub check_update: fn(&Value, &Value) -> ErrorList,
-    /// Kind-specific validation of a write to the status.
-    pub check_status: fn(&Value) -> ErrorList,
+    /// Kind-specific validation of a new object only.
+    pub check_new: fn(&Value) -> ErrorList,
+    /// Kind-specific validation of a write to the status: the new and the old object.
+    pub check_status: fn(&Value, &Value) -> ErrorList,
+    /// Drops parts of a new status that the old object makes meaningless.
+    pub drop_status: fn(&mut Value, &Value),
     /// Kind-specific validation of a new object among others.
     pub check_among_others: fn(&Value, &StrategyContext<'_>) -> ErrorList,
     /// Drops what clients cannot set.
@@ -47,7 +52,9 @@ impl KindStrategy {
             finalizer: "",
             check: |_| ErrorList::new(),
             check_update: |_, _| ErrorList::new(),
-            check_status: |_| ErrorList::new(),
+            check_new: |_| ErrorList::new(),
+            check_status: |_, _| ErrorList::new(),
+            drop_status: |_, _| {},
             check_among_others: |_, _| ErrorList::new(),
             drop_fields: |_| {},
             warn: |_, _| Vec::new(),
@@ -93,10 +100,24 @@ impl KindStrategy {
         self
     }
 
+    /// Adds kind-specific validation that updates leave out, for kinds whose fields cannot change.
+    #[must_use]
+    pub(crate) const fn check_new_with(mut self, check: fn(&Value) -> ErrorList) -> Self {
+        self.check_new = check;
+        self
+    }
+
     /// Adds kind-specific validation of writes to the status.
     #[must_use]
-    pub(crate) const fn check_status_with(mut self, check: fn(&Value) -> ErrorList) -> Self {
+    pub(crate) const fn check_status_with(mut self, check: fn(&Value, &Value) -> ErrorList) -> Self {
         self.check_status = check;
+        self
+    }
+
+    /// Adds a function that drops parts of a new status.
+    #[must_use]
+    pub(crate) const fn drop_status_with(mut self, drop_status: fn(&mut Value, &Value)) -> Self {
+        self.drop_status = drop_status;
         self
     }
 
@@ -177,6 +198,7 @@ impl Strategy for KindStrategy {
     fn validate(&self, object: &Value) -> ErrorList {
         let mut errors = self.rules.validate(object);
         errors.append((self.check)(object));
+        errors.append((self.check_new)(object));
         errors
     }
 
@@ -192,8 +214,13 @@ impl Strategy for KindStrategy {
         errors
     }
 
-    fn validate_status_update(&self, new: &Value, _old: &Value) -> ErrorList {
-        (self.check_status)(new)
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
+        reset_all_but_status(new, old);
+        (self.drop_status)(new, old);
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        (self.check_status)(new, old)
     }
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {

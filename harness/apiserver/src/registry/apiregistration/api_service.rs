@@ -28,7 +28,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .categories(&["api-extensions"])
     .status_without_metadata()
     .hash("InPBPD7+PqM=")
-    .rules(KindStrategy::new(RULES, defaults).check_with(validate).check_status_with(validate_status))
+    .rules(KindStrategy::new(RULES, defaults).check_with(validate).check_status_with(|new, _| validate_status(new)))
     .columns(COLUMNS)
 }
 

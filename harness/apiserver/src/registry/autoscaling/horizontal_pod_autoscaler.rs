@@ -32,7 +32,7 @@ pub(in crate::registry) fn v2() -> ResourceBuilder {
     .rules(
         KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v2)
             .check_with(validate)
-            .check_status_with(validate_status),
+            .check_status_with(|new, _| validate_status(new)),
     )
     .columns(COLUMNS)
 }
@@ -54,7 +54,7 @@ pub(in crate::registry) fn v1() -> ResourceBuilder {
     .rules(
         KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v1)
             .check_with(validate_v1)
-            .check_status_with(validate_status),
+            .check_status_with(|new, _| validate_status(new)),
     )
     .columns(COLUMNS)
 }

@@ -37,7 +37,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 .warn_with(warnings)
                 .with_finalizer(CLAIM_FINALIZER)
                 .check_with(validate)
-                .check_status_with(validate_status)
+                .check_status_with(|new, _| validate_status(new))
                 .drop_with(complete_data_sources),
         )
         .columns(COLUMNS)

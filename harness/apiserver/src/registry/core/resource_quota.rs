@@ -25,7 +25,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .rules(
             KindStrategy::new(Generic { status: true, ..Generic::NEW }, |_| {})
                 .check_with(validate)
-                .check_status_with(validate_status)
+                .check_status_with(|new, _| validate_status(new))
                 .check_update_with(validate_update)
                 .warn_with(|quota, old| if old.is_none() { warnings(quota) } else { Vec::new() }),
         )

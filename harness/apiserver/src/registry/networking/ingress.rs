@@ -29,7 +29,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
             )
             .admit_with(admit_default_class)
             .check_with(validate)
-            .check_status_with(validate_status)
+            .check_status_with(|new, _| validate_status(new))
             .check_among_others_with(|ingress, _| validate_class_annotation(ingress))
             .warn_with(|ingress, old| class_warning(ingress, old.is_some()).into_iter().collect())
             .warn_status_with(addresses::load_balancer_warnings),

@@ -94,7 +94,8 @@ fn name_of(item: &Value) -> &str {
     str_field(item, "name")
 }
 
-fn text_of(item: &Value) -> &str {
+/// Returns an item that is a text.
+pub(super) fn text_of(item: &Value) -> &str {
     item.as_str().unwrap_or_default()
 }
 
@@ -218,27 +219,31 @@ fn constraint(constraint: &Value, requests: &[Value], path: &Path<'_>, errors: &
 }
 
 /// Validates the names of requests in a constraint or configuration.
-fn request_names(holder: &Value, requests: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
-    const WHY: &str =
-        "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+pub(super) fn request_names(holder: &Value, requests: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     let path = path.child("requests");
     for_set(array_field(holder, "requests"), MOST, text_of, &path, errors, |item, path, errors| {
-        let name = text_of(item);
-        let parts: Vec<&str> = name.split('/').collect();
-        if parts.len() > 2 {
-            return errors.invalid(path, name, WHY);
-        }
-        for part in &parts {
-            checks::format(part, names::dns1123_label, path, errors);
-        }
-        let known = requests.iter().rfind(|request| name_of(request) == parts[0]).is_some_and(|request| {
-            let alternatives = array_field(request, "firstAvailable");
-            parts.get(1).is_none_or(|part| alternatives.iter().any(|one| name_of(one) == *part))
-        });
-        if !known {
-            errors.invalid(path, name, WHY);
-        }
+        request_name(text_of(item), requests, path, errors);
     });
+}
+
+/// Validates the name of a request, or of an alternative in one.
+pub(super) fn request_name(name: &str, requests: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    const WHY: &str =
+        "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'";
+    let parts: Vec<&str> = name.split('/').collect();
+    if parts.len() > 2 {
+        return errors.invalid(path, name, WHY);
+    }
+    for part in &parts {
+        checks::format(part, names::dns1123_label, path, errors);
+    }
+    let known = requests.iter().rfind(|request| name_of(request) == parts[0]).is_some_and(|request| {
+        let alternatives = array_field(request, "firstAvailable");
+        parts.get(1).is_none_or(|part| alternatives.iter().any(|one| name_of(one) == *part))
+    });
+    if !known {
+        errors.invalid(path, name, WHY);
+    }
 }
 
 /// Validates a configuration of devices.
@@ -249,9 +254,16 @@ pub(super) fn configuration(configuration: &Value, path: &Path<'_>, errors: &mut
     let path = path.child("parameters");
     match non_null(opaque, "parameters") {
         None => errors.required(&path, ""),
-        Some(parameters) if parameters.to_string().len() > LONGEST => errors.too_long(&path, LONGEST),
-        Some(Value::Object(_)) => {}
-        Some(_) => errors.invalid(&path, "<value omitted>", "must be a valid JSON object"),
+        Some(parameters) => raw_object(parameters, &path, errors),
+    }
+}
+
+/// Validates a value whose fields only a driver knows: `validateRawExtension`.
+pub(super) fn raw_object(value: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if value.to_string().len() > LONGEST {
+        errors.too_long(path, LONGEST);
+    } else if !value.is_object() {
+        errors.invalid(path, "<value omitted>", "must be a valid JSON object");
     }
 }
 

@@ -9,6 +9,7 @@ use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource::claim_spec::{self, access, claim_spec};
+use crate::registry::resource::claim_status;
 use crate::registry::strategy::StrategyContext;
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -20,9 +21,11 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .hash("wgAZaHcZxUg=")
         .rules(
             KindStrategy::new(Generic { status: true, ..Generic::NEW }, defaults)
-                .check_with(validate)
+                .check_new_with(validate)
                 .check_among_others_with(validate_access)
-                .check_update_with(claim_spec::spec_stays),
+                .check_update_with(claim_spec::spec_stays)
+                .check_status_with(claim_status::validate)
+                .drop_status_with(claim_status::drop_deallocated),
         )
         .columns(COLUMNS)
 }

@@ -26,7 +26,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .hash("TuzjC49aUfM=")
     .rules(
         KindStrategy::new(Generic::NEW, defaults)
-            .check_with(validate)
+            .check_new_with(validate)
             .check_among_others_with(validate_access)
             .check_update_with(claim_spec::spec_stays),
     )

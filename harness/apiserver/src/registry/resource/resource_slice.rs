@@ -131,19 +131,21 @@ fn slice_update(new: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-fn pool(pool: &Value, path: &Path<'_>, errors: &mut ErrorList) {
-    let name = name_of(pool);
-    let path_of_name = path.child("name");
+/// Validates the name of a pool.
+pub(super) fn pool_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     if name.is_empty() {
-        errors.required(&path_of_name, "");
-    } else {
-        if name.len() > LONGEST_POOL {
-            errors.too_long(&path_of_name, LONGEST_POOL);
-        }
-        for part in name.split('/') {
-            checks::format(part, names::dns1123_subdomain, &path_of_name, errors);
-        }
+        return errors.required(path, "");
     }
+    if name.len() > LONGEST_POOL {
+        errors.too_long(path, LONGEST_POOL);
+    }
+    for part in name.split('/') {
+        checks::format(part, names::dns1123_subdomain, path, errors);
+    }
+}
+
+fn pool(pool: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    pool_name(name_of(pool), &path.child("name"), errors);
     let number = |field: &str| pool.get(field).and_then(Value::as_i64).unwrap_or(0);
     if number("resourceSliceCount") <= 0 {
         let path = path.child("resourceSliceCount");
@@ -398,7 +400,8 @@ fn device_nodes(device: &Value, per_device: bool, path: &Path<'_>, errors: &mut 
     }
 }
 
-fn binding_conditions(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the conditions that a device waits for, or fails by, before a pod is bound.
+pub(super) fn binding_conditions(device: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let fields = ["bindingConditions", "bindingFailureConditions"];
     for field in fields {
         for_items(array_field(device, field), MOST_CONDITIONS, &path.child(field), errors, |item, path, errors| {
