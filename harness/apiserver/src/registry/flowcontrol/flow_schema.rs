@@ -4,13 +4,14 @@
 use std::cmp::Ordering;
 
 use crate::field_errors::{BadValue, ErrorList, Path};
-use crate::json::fields::{array_field, non_null, object_or_insert, spec_of, str_field};
+use crate::json::fields::{array_field, non_null, object_or_insert, semantic_equal, spec_of, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::printers::TableHandler;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, items, number, text, text_or};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::flowcontrol::conditions;
 use crate::registry::generic::{Generation, Generic};
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::time::rfc3339;
@@ -84,8 +85,8 @@ impl Strategy for FlowSchema {
         errors
     }
 
-    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
-        RULES.validate_status_update(new, old)
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> ErrorList {
+        conditions::validate(new)
     }
 
     fn allow_unconditional_update(&self) -> bool {
@@ -136,6 +137,10 @@ fn validate_spec(object: &Value) -> ErrorList {
     for (index, one) in array_field(spec, "rules").iter().enumerate() {
         rules_with_subjects(one, &root.index(index), &mut errors);
     }
+    let name = metadata::name(object);
+    if mandatory_spec(name).is_some_and(|fixed| !semantic_equal(Some(spec), Some(&fixed))) {
+        errors.invalid(&SPEC, spec, format!("spec of '{name}' must equal the fixed value"));
+    }
     errors
 }
 
@@ -171,12 +176,52 @@ fn rules_with_subjects(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             errors,
         ) {
             for (index, url) in urls.iter().filter_map(Value::as_str).enumerate() {
-                if !url.starts_with('/') {
-                    errors.invalid(&path.index(index), url, "must start with slash");
+                if let Some(why) = url_error(url) {
+                    errors.invalid(&path.index(index), url, why);
                 }
             }
         }
     }
+}
+
+/// Returns what is wrong with a path of other requests than those for resources: `ValidateNonResourceURLPath`.
+fn url_error(url: &str) -> Option<&'static str> {
+    match url {
+        "" => Some("must not be empty"),
+        "/" => None,
+        _ if !url.starts_with('/') => Some("must start with slash"),
+        _ if url.contains(' ') => Some("must not contain white-space"),
+        _ if url.contains("//") => Some("must not contain double slash"),
+        _ => match url.matches('*').count() {
+            0 => None,
+            1 if url.ends_with("/*") => None,
+            _ => Some("wildcard can only do suffix matching"),
+        },
+    }
+}
+
+/// Returns the spec of a schema that must exist: `MandatoryFlowSchemas` in
+/// `staging/src/k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go`.
+fn mandatory_spec(name: &str) -> Option<Value> {
+    let (precedence, groups, method) = match name {
+        "exempt" => (1, &["system:masters"][..], Value::Null),
+        "catch-all" => {
+            (PRECEDENCE_MAX, &["system:unauthenticated", "system:authenticated"][..], json!({"type": "ByUser"}))
+        }
+        _ => return None,
+    };
+    let subjects: Vec<Value> = groups.iter().map(|group| json!({"kind": "Group", "group": {"name": group}})).collect();
+    Some(json!({
+        "priorityLevelConfiguration": {"name": name},
+        "matchingPrecedence": precedence,
+        "distinguisherMethod": method,
+        "rules": [{
+            "subjects": subjects,
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"],
+                "clusterScope": true}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        }],
+    }))
 }
 
 fn subject(subject: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -297,6 +342,7 @@ fn order(one: &Value, other: &Value) -> Ordering {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
+    use rstest::rstest;
 
     use super::*;
 
@@ -316,6 +362,42 @@ mod tests {
             condition["message"],
             "This FlowSchema references the PriorityLevelConfiguration object named \"b\" but there is no such object"
         );
+    }
+
+    /// `TestFlowSchemaValidation` in `pkg/apis/flowcontrol/validation/validation_test.go`.
+    #[rstest]
+    #[case::fixed("catch-all", 10_000, None)]
+    #[case::changed("catch-all", 9_999, Some("spec of 'catch-all' must equal the fixed value"))]
+    #[case::other("mine", 9_999, None)]
+    fn a_mandatory_schema_stays(#[case] name: &str, #[case] precedence: i64, #[case] expected: Option<&str>) {
+        let mut spec = mandatory_spec("catch-all").unwrap();
+        spec["matchingPrecedence"] = precedence.into();
+        let errors = validate_spec(&json!({"metadata": {"name": name}, "spec": spec}));
+        assert_eq!(errors.iter().map(|error| &*error.detail).collect::<Vec<_>>(), Vec::from_iter(expected));
+    }
+
+    /// `TestValidateNonResourceURLPath` in the same file.
+    #[rstest]
+    #[case("/", None)]
+    #[case("/healthz", None)]
+    #[case("/healthz/*", None)]
+    #[case("", Some("must not be empty"))]
+    #[case("healthz", Some("must start with slash"))]
+    #[case("/health z", Some("must not contain white-space"))]
+    #[case("//healthz", Some("must not contain double slash"))]
+    #[case("/healthz*", Some("wildcard can only do suffix matching"))]
+    #[case("/*/healthz/*", Some("wildcard can only do suffix matching"))]
+    fn paths(#[case] url: &str, #[case] expected: Option<&str>) {
+        assert_eq!(url_error(url), expected);
+    }
+
+    #[test]
+    fn conditions_have_types_of_their_own() {
+        let schema = json!({"metadata": {"name": "n"}, "status": {"conditions": [{"type": "A"}, {"type": "A"}, {}]}});
+        let errors = FlowSchema.validate_status_update(&schema, &schema);
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let twice = "status.conditions[1].type: Duplicate value: \"A\"";
+        assert_eq!(errors, [twice, "status.conditions[2].type: Required value"]);
     }
 
     #[test]

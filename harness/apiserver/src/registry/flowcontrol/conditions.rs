@@ -1,0 +1,25 @@
+//! Conditions in the status of flow schemas and priority levels: `ValidateFlowSchemaStatus` and
+//! `ValidatePriorityLevelConfigurationStatus` in `pkg/apis/flowcontrol/validation/validation.go`. PURE.
+
+use crate::field_errors::{ErrorList, Path};
+use crate::json::Value;
+use crate::json::fields::{array_field, str_field};
+
+/// Validates the conditions of an object: each has a type of its own.
+pub(super) fn validate(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("status");
+    let path = path.child("conditions");
+    let conditions = array_field(&object["status"], "conditions");
+    for (index, condition) in conditions.iter().enumerate() {
+        let kind = str_field(condition, "type");
+        let path = path.index(index);
+        if conditions[..index].iter().any(|other| str_field(other, "type") == kind) {
+            errors.duplicate(&path.child("type"), kind);
+        }
+        if kind.is_empty() {
+            errors.required(&path.child("type"), "");
+        }
+    }
+    errors
+}
