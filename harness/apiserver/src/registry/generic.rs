@@ -19,8 +19,12 @@ pub(crate) enum Generation {
     None,
     /// Changes of `spec`.
     Spec,
+    /// Changes of `spec`; a new object has no generation.
+    SpecOnceChanged,
     /// Changes outside of metadata and status.
     AllButStatus,
+    /// Changes outside of metadata and status, and of the labels.
+    LabelsAndAllButStatus,
     /// None; the generation is always 1.
     Fixed,
 }
@@ -60,7 +64,7 @@ impl Generic {
 
 impl Strategy for Generic {
     fn prepare_for_create(&self, object: &mut Value, _ctx: &StrategyContext<'_>) {
-        if self.generation != Generation::None {
+        if !matches!(self.generation, Generation::None | Generation::SpecOnceChanged) {
             set_generation(object, 1);
         }
         if self.status {
@@ -105,7 +109,11 @@ impl Strategy for Generic {
 fn changed(generation: Generation, new: &Value, old: &Value) -> bool {
     match generation {
         Generation::None | Generation::Fixed => false,
-        Generation::Spec => !specs_equal(new, old),
+        Generation::Spec | Generation::SpecOnceChanged => !specs_equal(new, old),
+        Generation::LabelsAndAllButStatus => {
+            let [of_new, of_old] = [new, old].map(|object| object.pointer("/metadata/labels"));
+            !semantic_equal(of_new, of_old) || changed(Generation::AllButStatus, new, old)
+        }
         Generation::AllButStatus => {
             let outside = |k: &&Key| !matches!(k.as_str(), "metadata" | "status" | "kind" | "apiVersion");
             let keys = |v: &Value| -> Vec<Key> {

@@ -8,6 +8,7 @@ use rstest::rstest;
 use crate::authn;
 use crate::field_errors::ErrorList;
 use crate::json::{Map, Value, json};
+use crate::metadata;
 use crate::registry::lister::EmptyLister;
 use crate::registry::scheme::Registry;
 use crate::registry::served_resource::Resource;
@@ -346,6 +347,28 @@ fn workloads_are_refused(#[case] plural: &str, #[case] change: Value, #[case] ex
     let mut object = workload();
     merge(&mut object, &change);
     assert_eq!(create(plural, object).expect_err("invalid"), expected);
+}
+
+/// `PrepareForCreate` and `PrepareForUpdate` of `pkg/registry/storage/csidriver/strategy.go` and
+/// `pkg/registry/discovery/endpointslice/strategy.go`.
+#[rstest]
+#[case::driver("csidrivers", json!({"metadata": {"name": "d"}, "spec": {}}), json!({"spec": {"podInfoOnMount": true}}), 0, 1)]
+#[case::same_driver("csidrivers", json!({"metadata": {"name": "d"}, "spec": {}}), json!({"metadata": {"labels": {"a": "b"}}}), 0, 0)]
+#[case::slice("endpointslices", json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": []}),
+    json!({"metadata": {"labels": {"a": "b"}}}), 1, 2)]
+#[case::annotated_slice("endpointslices", json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": []}),
+    json!({"metadata": {"annotations": {"a": "b"}}}), 1, 1)]
+fn generations_of_others(
+    #[case] plural: &str,
+    #[case] object: Value,
+    #[case] change: Value,
+    #[case] first: i64,
+    #[case] second: i64,
+) {
+    let old = created(plural, object);
+    assert_eq!(metadata::generation(&old), first);
+    let new = update(plural, &old, &change, false).expect("valid");
+    assert_eq!(metadata::generation(&new), second);
 }
 
 #[rstest]

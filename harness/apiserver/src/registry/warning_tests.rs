@@ -104,7 +104,8 @@ fn writes_of_a_status(#[case] plural: &str, #[case] status: Value, #[case] expec
 }
 
 /// `ValidateIPBlock` and `ValidateIngressCreate` in `pkg/apis/networking/validation/validation.go`,
-/// `ValidateEndpointSlice` in `pkg/apis/discovery/validation/validation.go`, and `ValidateService`.
+/// `ValidateEndpointSlice` in `pkg/apis/discovery/validation/validation.go`, `ValidateRuntimeClass`, and
+/// `ValidateService`.
 #[rstest]
 #[case::block("networkpolicies", json!({"spec": {"podSelector": {}, "ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8",
     "except": ["11.0.0.0/16", "10.0.0.0/8", "10.1.0.0/16", "x"]}}]}], "policyTypes": ["Ingress"]}}), &[
@@ -133,6 +134,11 @@ fn writes_of_a_status(#[case] plural: &str, #[case] status: Value, #[case] expec
     "metadata.namespace: Forbidden: not allowed on this type",
     "spec.serviceAccountTokenInSecrets: Invalid value: true: serviceAccountTokenInSecrets is set but no tokenRequests are specified",
 ])]
+#[case::tolerations("runtimeclasses", json!({"handler": "h", "scheduling": {"tolerations": [
+    {"key": "a", "operator": "Exists"}, {"key": "a", "operator": "Exists", "tolerationSeconds": null}]}}), &[
+    "metadata.namespace: Forbidden: not allowed on this type",
+    "scheduling.tolerations[1]: Duplicate value: {\"Key\":\"a\",\"Operator\":\"Exists\",\"Value\":\"\",\"Effect\":\"\",\"TolerationSeconds\":null}",
+])]
 #[case::ranges("services", json!({"metadata": {"annotations": {"service.beta.kubernetes.io/load-balancer-source-ranges": "10.0.0.0/8, x"}},
     "spec": {"type": "LoadBalancer", "ports": [{"port": 1, "protocol": "TCP", "targetPort": 1}], "sessionAffinity": "None",
     "externalTrafficPolicy": "Cluster", "internalTrafficPolicy": "Cluster", "allocateLoadBalancerNodePorts": true}}), &[
@@ -146,8 +152,8 @@ fn errors(#[case] plural: &str, #[case] mut object: Value, #[case] expected: &[&
     assert_eq!(found, expected);
 }
 
-/// `ValidateIngressLoadBalancerStatus`, `ValidateHorizontalPodAutoscalerStatusUpdate` and
-/// `ValidateResourceQuotaStatusUpdate`.
+/// `ValidateIngressLoadBalancerStatus`, `ValidateHorizontalPodAutoscalerStatusUpdate`,
+/// `ValidateResourceQuotaStatusUpdate` and `validateVolumeAttachmentStatus`.
 #[rstest]
 #[case::ingress("ingresses", json!({"loadBalancer": {"ingress": [{"ip": "x"}, {"hostname": "1.2.3.4"}]}}), &[
     "status.loadBalancer.ingress[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
@@ -158,6 +164,10 @@ fn errors(#[case] plural: &str, #[case] mut object: Value, #[case] expected: &[&
 ])]
 #[case::quota("resourcequotas", json!({"used": {"pods": "-1"}}), &[
     "status.used[pods]: Invalid value: \"-1\": must be greater than or equal to 0",
+])]
+#[case::attachment("volumeattachments", json!({"attachError": {"message": "m".repeat(1025), "errorCode": -1}}), &[
+    "status.attachError.message: Too long: may not be more than 262144 bytes",
+    "status.attachError.errorCode: Invalid value: -1: must be between 0 and 2147483647, inclusive",
 ])]
 fn statuses(#[case] plural: &str, #[case] status: Value, #[case] expected: &[&str]) {
     let object = json!({"metadata": {"name": "a", "namespace": "n"}, "status": status});

@@ -18,7 +18,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "io.k8s.api.discovery.v1.EndpointSlice")
         .hash("qgS0xkrxYAI=")
         .rules(
-            KindStrategy::new(Generic { generation: Generation::AllButStatus, ..Generic::NEW }, defaults)
+            KindStrategy::new(Generic { generation: Generation::LabelsAndAllButStatus, ..Generic::NEW }, defaults)
                 .check_with(validate)
                 .warn_with(warnings)
                 .check_update_with(validate_update),

@@ -1,11 +1,12 @@
 //! `node.k8s.io/v1` `RuntimeClass`. See `pkg/registry/node/runtimeclass/strategy.go` and
 //! `pkg/apis/node/validation/validation.go`.
 
-use crate::field_errors::{ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, non_null, str_field};
 use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::internal_json;
 use crate::registry::core::node_selector::deprecated_label;
 use crate::registry::core::pod::{resources, scheduling};
 use crate::registry::generic::Generic;
@@ -57,7 +58,16 @@ fn validate(class: &Value) -> ErrorList {
         if let Some(labels) = scheduling.get("nodeSelector").and_then(Value::as_object) {
             meta::validate_labels(labels, &path.child("nodeSelector"), &mut errors);
         }
-        scheduling::tolerations(array_field(scheduling, "tolerations"), &path.child("tolerations"), &mut errors);
+        let tolerations = array_field(scheduling, "tolerations");
+        let path = path.child("tolerations");
+        scheduling::tolerations(tolerations, &path, &mut errors);
+        let key = |one: &'_ Value| ["key", "operator", "value", "effect"].map(|field| str_field(one, field).to_owned());
+        for (i, one) in tolerations.iter().enumerate() {
+            if tolerations[..i].iter().any(|other| key(other) == key(one)) {
+                let shown = internal_json::compact("Toleration", one);
+                errors.duplicate(&path.index(i), BadValue::Raw(shown));
+            }
+        }
     }
     errors
 }

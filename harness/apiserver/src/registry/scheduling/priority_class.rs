@@ -60,13 +60,9 @@ impl Strategy for PriorityClass {
         let name = metadata::name(object);
         let value = object.get("value").and_then(Value::as_i64).unwrap_or(0);
         if name.starts_with("system-") {
-            let known = matches!(
-                (name, value),
-                ("system-cluster-critical", 2_000_000_000) | ("system-node-critical", 2_000_001_000)
-            );
-            if !known {
+            if let Some(wrong) = system_class_error(name, value, object["globalDefault"] == true) {
                 let why = format!(
-                    "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system priority class"
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {wrong}"
                 );
                 errors.forbidden(&METADATA.child("name"), why);
             }
@@ -91,6 +87,20 @@ impl Strategy for PriorityClass {
         checks::validate_immutable(new.get("preemptionPolicy"), old.get("preemptionPolicy"), &path, &mut errors);
         errors
     }
+}
+
+/// Returns the reason why a class is not one of the system's: `IsKnownSystemPriorityClass` in
+/// `pkg/apis/scheduling/v1/helpers.go`.
+fn system_class_error(name: &str, value: i64, is_default: bool) -> Option<String> {
+    let known = match name {
+        "system-cluster-critical" => 2_000_000_000,
+        "system-node-critical" => 2_000_001_000,
+        _ => return Some(format!("{name} is not a known system priority class")),
+    };
+    if value != known {
+        return Some(format!("value of {name} PriorityClass must be {known}"));
+    }
+    is_default.then(|| format!("globalDefault of {name} PriorityClass must be false"))
 }
 
 /// The plugin `Priority` refuses a second default: `validatePriorityClass` in
@@ -150,6 +160,21 @@ mod tests {
         fn list(&self, _: &str, _: &str, _: &str) -> Vec<Value> {
             vec![json!({"metadata": {"name": "a"}, "globalDefault": true}), json!({"metadata": {"name": "b"}})]
         }
+    }
+
+    /// `TestIsKnownSystemPriorityClass` in `pkg/apis/scheduling/v1/helpers_test.go`.
+    #[rstest]
+    #[case("system-node-critical", 2_000_001_000, false, None)]
+    #[case("system-node-critical", 1, false, Some("value of system-node-critical PriorityClass must be 2000001000"))]
+    #[case(
+        "system-cluster-critical",
+        2_000_000_000,
+        true,
+        Some("globalDefault of system-cluster-critical PriorityClass must be false")
+    )]
+    #[case("system-x", 1, false, Some("system-x is not a known system priority class"))]
+    fn system_classes(#[case] name: &str, #[case] value: i64, #[case] default: bool, #[case] expected: Option<&str>) {
+        assert_eq!(system_class_error(name, value, default).as_deref(), expected);
     }
 
     /// `TestPriorityClassAdmission`.

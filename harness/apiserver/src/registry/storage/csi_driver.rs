@@ -10,6 +10,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, UNSET, flag, items, joined, text};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks;
+use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::CONDITIONAL;
 
@@ -21,7 +22,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .cluster()
         .hash("hL6j/rwBV5w=")
         .rules(
-            KindStrategy::new(CONDITIONAL, defaults)
+            KindStrategy::new(Generic { generation: Generation::SpecOnceChanged, ..CONDITIONAL }, defaults)
                 .check_with(validate)
                 .check_update_with(validate_update)
                 .warn_with(warnings),

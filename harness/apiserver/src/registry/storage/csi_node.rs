@@ -21,7 +21,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 const SPEC: Path<'static> = Path::new("spec");
 
 /// Longest ID of a node in bytes.
-const ID_MAX: usize = 192;
+const ID_MAX: usize = 256;
 
 /// Validates a `CSINode`.
 fn validate(object: &Value) -> ErrorList {

@@ -4,6 +4,7 @@
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{non_null, object_or_default, spec_of, str_field, value_default};
 use crate::json::{Map, Value, json};
+use crate::name_formats;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::flag;
 use crate::registry::builder::{ResourceBuilder, resource};
@@ -26,7 +27,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 defaults,
             )
             .check_with(validate)
-            .check_update_with(|new, old| checks::unchanged(new, old, &["spec"])),
+            .check_update_with(|new, old| checks::unchanged(new, old, &["spec"]))
+            .check_status_with(|new, _| validate_status(new)),
         )
         .columns(COLUMNS)
 }
@@ -58,6 +60,31 @@ fn validate(object: &Value) -> ErrorList {
     checks::format(str_field(spec, "nodeName"), names::dns1123_subdomain, &SPEC.child("nodeName"), &mut errors);
     if let Some(volume) = volume {
         checks::format(volume, names::dns1123_subdomain, &path.child("persistentVolumeName"), &mut errors);
+    }
+    errors
+}
+
+/// Validates the status of a `VolumeAttachment`. Too long a message gets upstream's number.
+fn validate_status(object: &Value) -> ErrorList {
+    const METADATA_MAX: usize = 256 * 1024;
+    const MESSAGE_MAX: usize = 1024;
+    let mut errors = ErrorList::new();
+    let path = Path::new("status");
+    let status = &object["status"];
+    let metadata = status["attachmentMetadata"].as_object().into_iter().flatten();
+    let size: usize = metadata.map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    if size > METADATA_MAX {
+        errors.too_long(&path.child("attachmentMetadata"), METADATA_MAX);
+    }
+    for field in ["attachError", "detachError"] {
+        let path = path.child(field);
+        if str_field(&status[field], "message").len() > MESSAGE_MAX {
+            errors.too_long(&path.child("message"), METADATA_MAX);
+        }
+        if let Some(code) = status[field]["errorCode"].as_i64().filter(|code| *code < 0) {
+            let why = name_formats::inclusive_range_error(0, i32::MAX.into());
+            errors.invalid(&path.child("errorCode"), code, why);
+        }
     }
     errors
 }

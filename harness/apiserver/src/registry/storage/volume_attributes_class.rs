@@ -24,7 +24,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .hash("tIjydgKBC5w=")
     .rules(
         KindStrategy::new(Generic { namespaced: false, ..Generic::NEW }, |_| {})
-            .check_with(validate)
+            .check_new_with(validate)
             .check_update_with(validate_update),
     )
     .columns(COLUMNS)
@@ -38,6 +38,7 @@ fn validate_update(new: &Value, old: &Value) -> ErrorList {
             errors.forbidden(&Path::new(field), format!("updates to {field} are forbidden."));
         }
     }
+    errors.append(validate(new));
     errors
 }
 
