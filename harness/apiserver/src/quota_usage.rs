@@ -36,7 +36,7 @@ pub async fn publish_quota_usage(server: ApiServer) {
             // Most namespaces have no quota, and comparing objects is expensive.
             let counts = match &change {
                 WatchChange::Replace(_) => true,
-                WatchChange::Event(event) => has_quota(event) && is_relevant(&resource, event, now),
+                WatchChange::Event(event) => has_quota(event) && is_relevant(&server, &resource, event, now),
             };
             if counts {
                 change.add_namespaces(&mut touched);
@@ -58,7 +58,7 @@ pub async fn publish_quota_usage(server: ApiServer) {
 
 /// Returns true if the usage has to be counted again. Creations are charged by admission, and counting before a charged
 /// object is stored would give its share away (`resource_quota_monitor.go`, and `AddEventHandler` of the controller).
-fn is_relevant(resource: &ResourceId, event: &LogEntry, now: Timestamp) -> bool {
+fn is_relevant(server: &ApiServer, resource: &ResourceId, event: &LogEntry, now: Timestamp) -> bool {
     let of_quotas = resource.group.is_empty() && &*resource.resource == "resourcequotas";
     match (event.event_type, &event.previous) {
         (EventType::Added, _) => of_quotas,
@@ -72,7 +72,7 @@ fn is_relevant(resource: &ResourceId, event: &LogEntry, now: Timestamp) -> bool 
         (EventType::Modified, Some(previous)) => {
             let old = previous.value();
             let new = event.current.value();
-            QuotaRequest { old: Some(&old), ..request(resource, &new, now) }.changes_usage()
+            QuotaRequest { old: Some(&old), ..request(server, resource, &new, now) }.changes_usage()
         }
     }
 }
@@ -94,13 +94,14 @@ async fn sync(agent: &ControllerClient, namespace: &str, quota: &Value) {
         quota["spec"]["hard"].as_object().into_iter().flatten().map(|(name, _)| name.to_string()).collect();
     let mut objects: Vec<(ResourceId, Value)> = Vec::new();
     for resource in resources {
-        let probe = request(&resource, &Value::Null, now);
+        let probe = request(server, &resource, &Value::Null, now);
         if limits.iter().any(|limit| probe.matches_resource(limit)) {
             let stored = server.list(&resource, Some(namespace));
             objects.extend(stored.iter().map(|stored| (resource.clone(), stored.value())));
         }
     }
-    let Some(status) = recount(quota, objects.iter().map(|(resource, object)| request(resource, object, now))) else {
+    let Some(status) = recount(quota, objects.iter().map(|(resource, object)| request(server, resource, object, now)))
+    else {
         return;
     };
     let mut changed = quota.clone();
@@ -109,8 +110,9 @@ async fn sync(agent: &ControllerClient, namespace: &str, quota: &Value) {
     agent.send(Method::PUT, &path, "application/json", Some(&changed)).await;
 }
 
-fn request<'o>(resource: &'o ResourceId, object: &'o Value, now: Timestamp) -> QuotaRequest<'o> {
-    QuotaRequest { group: &resource.group, plural: &resource.resource, subresource: "", object, old: None, now }
+fn request<'o>(server: &'o ApiServer, resource: &'o ResourceId, object: &'o Value, now: Timestamp) -> QuotaRequest<'o> {
+    let (group, plural) = (&*resource.group, &*resource.resource);
+    QuotaRequest { group, plural, subresource: "", object, old: None, now, lookup: server }
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub(crate) fn charge(
         object,
         old,
         now: scope.server.clock().now(),
+        lookup: scope.server,
     };
     if stored.is_empty() || !request.counts() {
         return Ok(());

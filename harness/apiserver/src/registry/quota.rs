@@ -7,16 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
-use crate::json::fields::{array_field, is_empty_value, object_or_insert, str_field};
+use crate::json::fields::{array_field, is_empty_value, non_null, object_or_insert, str_field};
 use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::core::pod::qos;
+use crate::registry::lister::ObjectLister;
 use crate::registry::resource_list::{ResourceList, add_all, amounts, max_all, pod_resources};
 use crate::registry::resource_names::COMPUTE_RESOURCES;
 
 /// A request that quotas may restrict.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct QuotaRequest<'a> {
     /// Group of the resource.
     pub group: &'a str,
@@ -30,6 +31,8 @@ pub(crate) struct QuotaRequest<'a> {
     pub old: Option<&'a Value>,
     /// Server time.
     pub now: Timestamp,
+    /// Other objects: the classes of devices, and the pods for which claims are made.
+    pub lookup: &'a dyn ObjectLister,
 }
 
 /// A quota on any of these requires containers to specify amounts.
@@ -40,6 +43,9 @@ const STORAGE_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 /// End of the name of the devices of a class, after the class.
 const DEVICES: &str = ".deviceclass.resource.k8s.io/devices";
+
+/// Begin of the name of the extended resource that each class of devices has, before the class.
+const OF_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// Most devices that a claim can be given.
 const MOST_DEVICES: i64 = 32;
@@ -101,7 +107,7 @@ impl QuotaRequest<'_> {
             return true;
         }
         let known = match self.plural {
-            _ if self.is_of_devices() => resource.ends_with(DEVICES),
+            _ if self.is_of_devices() => resource.ends_with(DEVICES) || self.is_of_a_class(resource),
             _ if !self.group.is_empty() => false,
             "services" => matches!(resource, "services" | "services.nodeports" | "services.loadbalancers"),
             "persistentvolumeclaims" => claim(resource),
@@ -117,6 +123,7 @@ impl QuotaRequest<'_> {
         let mut used = ResourceList::from([(self.count_name(), one())]);
         if self.is_of_devices() {
             device_usage(object, &mut used);
+            used.extend(self.extended_usage(object, &used));
         }
         if !self.group.is_empty() {
             return used;
@@ -131,6 +138,67 @@ impl QuotaRequest<'_> {
             _ => {}
         }
         used
+    }
+
+    /// Returns the extended resource by which pods request the devices of a class.
+    fn extended_name(&self, class: &str) -> Option<String> {
+        let class = self.lookup.get("resource.k8s.io", "deviceclasses", "", class)?;
+        Some(str_field(&class["spec"], "extendedResourceName").to_owned()).filter(|name| !name.is_empty())
+    }
+
+    /// Returns true for requests of an extended resource that a class of devices provides.
+    fn is_of_a_class(&self, resource: &str) -> bool {
+        let Some(name) = resource.strip_prefix("requests.") else { return false };
+        match name.strip_prefix(OF_CLASS) {
+            Some(class) => self.lookup.get("resource.k8s.io", "deviceclasses", "", class).is_some(),
+            None if is_extended(name) => {
+                let classes = self.lookup.list("resource.k8s.io", "deviceclasses", "");
+                classes.iter().any(|class| str_field(&class["spec"], "extendedResourceName") == name)
+            }
+            None => false,
+        }
+    }
+
+    /// Returns the devices of a claim as extended resources, without those for which its pod is charged:
+    /// `addExtendedResourceQuota` in `pkg/quota/v1/evaluator/core/resource_claims.go`.
+    fn extended_usage(&self, claim: &Value, devices: &ResourceList) -> ResourceList {
+        let mut extended = ResourceList::new();
+        for (name, amount) in devices {
+            let Some(class) = name.strip_suffix(DEVICES).filter(|class| !class.is_empty()) else { continue };
+            extended.insert(format!("requests.{OF_CLASS}{class}"), *amount);
+            extended.extend(self.extended_name(class).map(|name| (format!("requests.{name}"), *amount)));
+        }
+        let mut of_pod = ResourceList::new();
+        if let Some(pod) = self.pod_of(claim) {
+            pod_usage(&pod, self.now, &mut of_pod);
+        }
+        let rest = extended.into_iter().map(|(name, amount)| {
+            let rest = of_pod.get(&name).map_or(amount, |charged| amount.minus(*charged));
+            (name, rest)
+        });
+        rest.filter(|(_, rest)| rest.sign() > 0).collect()
+    }
+
+    /// Returns the pod for whose extended resources the scheduler made a claim, if this is the pod's first such claim:
+    /// `getVerifiedPodUsage` in the same file.
+    fn pod_of(&self, claim: &Value) -> Option<Value> {
+        let namespace = metadata::namespace(claim);
+        let owner = owning_pod(claim)?;
+        let pod = self.lookup.get("", "pods", namespace, str_field(owner, "name"))?;
+        let uid = metadata::uid(&pod);
+        if str_field(owner, "uid") != uid {
+            return None;
+        }
+        if let Some(known) = non_null(&pod["status"], "extendedResourceClaimStatus") {
+            return (str_field(known, "resourceClaimName") == metadata::name(claim)).then_some(pod);
+        }
+        let order =
+            |claim: &Value| (metadata::text(claim, "creationTimestamp").to_owned(), metadata::name(claim).to_owned());
+        let claims = self.lookup.list("resource.k8s.io", "resourceclaims", namespace);
+        let is_earlier = |other: &Value| {
+            owning_pod(other).is_some_and(|owner| str_field(owner, "uid") == uid) && order(other) < order(claim)
+        };
+        (!claims.iter().any(is_earlier)).then_some(pod)
     }
 
     fn matches(&self, quota: &Value, object: &Value) -> bool {
@@ -285,8 +353,18 @@ fn has_active_deadline(pod: &Value) -> bool {
     pod.pointer("/spec/activeDeadlineSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds >= 0)
 }
 
-/// Returns true for extended resources, with or without `requests.`.
+/// Returns the owner reference of a claim to the pod for whose extended resources it was made.
+fn owning_pod(claim: &Value) -> Option<&Value> {
+    let is_extended = metadata::annotation(claim, "resource.kubernetes.io/extended-resource-claim") == Some("true");
+    metadata::controller(claim)
+        .filter(|owner| is_extended && str_field(owner, "kind") == "Pod" && str_field(owner, "apiVersion") == "v1")
+}
+
+/// Returns true for extended resources, those of classes of devices included.
 fn is_extended(name: &str) -> bool {
+    if name.starts_with(OF_CLASS) {
+        return true;
+    }
     name.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io" && !domain.ends_with(".kubernetes.io"))
 }
 
@@ -484,7 +562,55 @@ mod tests {
     }
 
     fn ask<'a>(plural: &'a str, object: &'a Value, old: Option<&'a Value>) -> QuotaRequest<'a> {
-        QuotaRequest { group: "", plural, subresource: "", object, old, now: Timestamp::UNIX_EPOCH }
+        QuotaRequest { group: "", plural, subresource: "", object, old, now: Timestamp::UNIX_EPOCH, lookup: &Devices }
+    }
+
+    /// The class `a` provides `x.io/gpu`; the pod `p` requests one, and has the claims `c` and `d`.
+    struct Devices;
+
+    impl ObjectLister for Devices {
+        fn get(&self, _: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+            self.list("", resource, namespace).into_iter().find(|object| metadata::name(object) == name)
+        }
+
+        fn list(&self, _: &str, resource: &str, _: &str) -> Vec<Value> {
+            match resource {
+                "deviceclasses" => vec![
+                    json!({"metadata": {"name": "a"}, "spec": {"extendedResourceName": "x.io/gpu"}}),
+                    json!({"metadata": {"name": "b"}, "spec": {}}),
+                ],
+                "pods" => vec![json!({"metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [
+                    {"resources": {"requests": {"x.io/gpu": "1", "deviceclass.resource.kubernetes.io/b": "1"}}}]}})],
+                "resourceclaims" => vec![made_claim("c"), made_claim("d")],
+                _ => Vec::new(),
+            }
+        }
+    }
+
+    fn made_claim(name: &str) -> Value {
+        let request =
+            |class: &str| json!({"exactly": {"deviceClassName": class, "allocationMode": "ExactCount", "count": 2}});
+        json!({"metadata": {"name": name, "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": true}]},
+            "spec": {"devices": {"requests": [request("a"), request("b")]}}})
+    }
+
+    /// `TestResourceClaimEvaluatorUsage` and `TestResourceClaimEvaluatorMatchingResources` in
+    /// `pkg/quota/v1/evaluator/core/resource_claims_test.go`: the pod is charged for one of two devices, by its first
+    /// claim.
+    #[rstest]
+    #[case("c", "requests.x.io/gpu", "1")]
+    #[case("c", "requests.deviceclass.resource.kubernetes.io/a", "2")]
+    #[case("c", "requests.deviceclass.resource.kubernetes.io/b", "1")]
+    #[case("d", "requests.x.io/gpu", "2")]
+    fn claims_are_counted_as_extended_resources(#[case] name: &str, #[case] resource: &str, #[case] expected: &str) {
+        let claim = made_claim(name);
+        let request = QuotaRequest { group: "resource.k8s.io", ..ask("resourceclaims", &claim, None) };
+        assert!(request.matches_resource(resource) && ask("pods", &claim, None).matches_resource(resource));
+        assert_eq!(request.usage(&claim).get(resource).map(ToString::to_string).as_deref(), Some(expected));
+        for other in ["requests.y.io/gpu", "requests.deviceclass.resource.kubernetes.io/z"] {
+            assert!(!request.matches_resource(other), "{other}");
+        }
     }
 
     #[test]
