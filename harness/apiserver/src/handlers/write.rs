@@ -338,15 +338,7 @@ async fn prepare_update(
         WriteTarget::Finalize => copy_field(&mut new, old, "status"),
     }
     object_lifecycle::preserve_immutable_metadata(&mut new, old);
-    let errors = match part {
-        WriteTarget::Whole => registry::validate_update(&scope.kind, &new, old, &context),
-        WriteTarget::Finalize => registry::validate_finalize(&new, old),
-        WriteTarget::Status => registry::validate_status_update(&scope.kind, &new, old),
-        WriteTarget::Subresource => {
-            registry::validate_subresource_update(&scope.kind, &scope.path.subresource, &new, old)
-        }
-    };
-    check_valid(scope, &new, &errors)?;
+    check_valid(scope, &new, &update_errors(scope, part, &new, old))?;
     certificates::check_update(scope, part, &new, old)?;
     if matches!(part, WriteTarget::Whole | WriteTarget::Subresource) {
         strategy.check_admission(&scope.path.subresource, &new, Some(old), &context)?;
@@ -366,6 +358,17 @@ async fn prepare_update(
     warnings.into_iter().for_each(|warning| scope.warn(warning));
     managedfields::ignore_timestamps(&mut new, old);
     Ok(new)
+}
+
+fn update_errors(scope: &RequestScope<'_>, part: WriteTarget, new: &Value, old: &Value) -> ErrorList {
+    match part {
+        WriteTarget::Whole => registry::validate_update(&scope.kind, new, old, &scope.context()),
+        WriteTarget::Finalize => registry::validate_finalize(new, old),
+        WriteTarget::Status => registry::validate_status_update(&scope.kind, new, old),
+        WriteTarget::Subresource => {
+            registry::validate_subresource_update(&scope.kind, &scope.path.subresource, new, old)
+        }
+    }
 }
 
 fn check_version(scope: &RequestScope<'_>, new: &mut Value, revision: u64, unconditional: bool) -> Result<(), Status> {

@@ -22,6 +22,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use futures::StreamExt;
+use http::request::Parts;
 use http::{Request, Response, header};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
@@ -37,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit;
 use super::handlers::ParsedRequest;
-use super::request::{ApiRequest, EXTRA_SPACE, Reply, ReplyBody, bearer_token};
+use super::request::{ApiRequest, CertificateUser, Reply, ReplyBody, bearer_token, extra_space};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
@@ -592,19 +593,11 @@ impl<H: RequestHandler> ListenerState<H> {
         }
         let (mut parts, body) = request.into_parts();
         let upgrade = parts.extensions.remove::<OnUpgrade>();
-        let path = parts.uri.path();
-        let token = bearer_token(&parts.headers);
-        let warnings = token.filter(|token| token.is_empty()).map(|_| EXTRA_SPACE.to_owned());
-        let token = token.filter(|token| !token.is_empty());
-        let (anonymous, certificate) = match (token, peer.identity) {
-            (_, ClientIdentity::User(user)) => (false, Some(user)),
-            (Some(token), _) if self.is_valid(token) => (false, None),
-            (None, ClientIdentity::None) if self.anonymous || is_public_path(path) => (true, None),
-            (None | Some(_), _) => {
-                let mut refusal = Reply::from(Status::unauthorized());
-                refusal.add_warnings(warnings.as_slice());
-                return Ok(with_connection_close(refusal));
-            }
+        let warning = extra_space(&parts.headers);
+        let Some((anonymous, certificate)) = self.authenticate(&parts, peer.identity) else {
+            let mut refusal = Reply::from(Status::unauthorized());
+            refusal.add_warnings(warning.as_slice());
+            return Ok(with_connection_close(refusal));
         };
         // Bodies of GET and HEAD requests are ignored.
         let asks = matches!(parts.method, http::Method::GET | http::Method::HEAD);
@@ -633,7 +626,7 @@ impl<H: RequestHandler> ListenerState<H> {
         };
         let mut reply = self.server.handle(request).await;
         if anonymous {
-            reply.add_warnings(warnings.as_slice());
+            reply.add_warnings(warning.as_slice());
         }
         drop(body);
         if compresses {
@@ -654,6 +647,18 @@ impl<H: RequestHandler> ListenerState<H> {
             reply.body = ReplyBody::Stream(Box::pin(events.take_until(self.stop.stopped())));
         }
         Ok(into_response(reply))
+    }
+
+    /// Returns the user of a request: none for one with a valid token, `true` for an anonymous one; nothing for a
+    /// request that is refused.
+    fn authenticate(&self, parts: &Parts, identity: ClientIdentity) -> Option<(bool, Option<CertificateUser>)> {
+        let token = bearer_token(&parts.headers).filter(|token| !token.is_empty());
+        match (token, identity) {
+            (_, ClientIdentity::User(user)) => Some((false, Some(user))),
+            (Some(token), _) if self.is_valid(token) => Some((false, None)),
+            (None, ClientIdentity::None) if self.anonymous || is_public_path(parts.uri.path()) => Some((true, None)),
+            (None | Some(_), _) => None,
+        }
     }
 
     async fn body(&self, body: Incoming, headers: &header::HeaderMap) -> Result<BufferedBody, Status> {

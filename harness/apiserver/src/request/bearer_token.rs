@@ -4,16 +4,19 @@
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 
-/// The warning about a token that is ignored because of a second space before it.
-pub const EXTRA_SPACE: &str =
-    "the provided Authorization header contains extra space before the bearer token, and is ignored";
-
-/// Returns the bearer token: what follows the first space, up to the next one. It is empty if another space follows,
-/// which gets the warning [`EXTRA_SPACE`]; an empty token and other schemes are no credentials.
+/// Returns the bearer token: what follows the first space, up to the next one. An empty token and other schemes are no
+/// credentials.
 pub fn bearer_token(headers: &HeaderMap) -> Option<&str> {
     let mut parts = headers.get(AUTHORIZATION)?.to_str().ok()?.trim().splitn(3, ' ');
     parts.next().filter(|scheme| scheme.eq_ignore_ascii_case("bearer"))?;
     parts.next()
+}
+
+/// Returns the warning about a token that is ignored because of a second space before it.
+pub fn extra_space(headers: &HeaderMap) -> Option<String> {
+    bearer_token(headers)?.is_empty().then(|| {
+        "the provided Authorization header contains extra space before the bearer token, and is ignored".to_owned()
+    })
 }
 
 #[cfg(test)]
@@ -40,5 +43,6 @@ mod tests {
     fn tokens(#[case] header: &str, #[case] expected: Option<&str>) {
         let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_str(header).unwrap())]);
         assert_eq!(bearer_token(&headers), expected);
+        assert_eq!(extra_space(&headers).is_some(), expected == Some(""));
     }
 }
