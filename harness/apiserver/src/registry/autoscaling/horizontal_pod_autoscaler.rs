@@ -32,6 +32,8 @@ pub(in crate::registry) fn v2() -> ResourceBuilder {
     .rules(
         KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v2)
             .check_with(validate)
+            .check_new_with(target_version)
+            .check_update_with(target_version_update)
             .check_status_with(|new, _| validate_status(new)),
     )
     .columns(COLUMNS)
@@ -54,6 +56,8 @@ pub(in crate::registry) fn v1() -> ResourceBuilder {
     .rules(
         KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v1)
             .check_with(validate_v1)
+            .check_new_with(target_version)
+            .check_update_with(target_version_update)
             .check_status_with(|new, _| validate_status(new)),
     )
     .columns(COLUMNS)
@@ -217,8 +221,26 @@ fn validate_v1(object: &Value) -> ErrorList {
     if least.is_some_and(|least| most < least) {
         errors.invalid(&path, most, "must be greater than or equal to `minReplicas`");
     }
-    reference(&spec["scaleTargetRef"], false, &SPEC.child("scaleTargetRef"), &mut errors);
+    reference(&spec["scaleTargetRef"], &SPEC.child("scaleTargetRef"), &mut errors);
     errors
+}
+
+/// Validates the version of the target, which has a group except for replication controllers:
+/// `validationOptionsForHorizontalPodAutoscaler` in `pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go`.
+fn target_version(object: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let target = &spec_of(object)["scaleTargetRef"];
+    let path = SPEC.child("scaleTargetRef");
+    api_version(target, str_field(target, "kind") == "ReplicationController", &path, &mut errors);
+    errors
+}
+
+/// Like [`target_version`] for an update, which may keep a wrong version.
+fn target_version_update(new: &Value, old: &Value) -> ErrorList {
+    let target = |object: &Value| {
+        ["apiVersion", "kind"].map(|field| str_field(&spec_of(object)["scaleTargetRef"], field).to_owned())
+    };
+    if target(new) == target(old) { ErrorList::new() } else { target_version(new) }
 }
 
 /// Validates the status: `ValidateHorizontalPodAutoscalerStatusUpdate`.
@@ -235,21 +257,21 @@ fn segment(text: &str) -> Vec<String> {
     names::path_segment(text, false)
 }
 
-/// Validates the reference to an object, whose group may be missing if it is only measured.
-fn reference(reference: &Value, measured: bool, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the reference to an object, except for its version.
+fn reference(reference: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     checks::required_format(reference, "kind", segment, path, errors);
     checks::required_format(reference, "name", segment, path, errors);
-    // The core group has no scalable kind but replication controllers, whose version is written `v1`.
+}
+
+/// Validates the version in a reference: `ValidateAPIVersion`.
+fn api_version(reference: &Value, allows_core: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let version = str_field(reference, "apiVersion");
-    match version.matches('/').count() {
-        0 if !measured && !version.is_empty() && version != "v1" => {
-            errors.invalid(&path.child("apiVersion"), version, "apiVersion must specify API group");
-        }
-        0 | 1 => {}
-        _ => {
-            let why = format!("unexpected GroupVersion string: {version}");
-            errors.invalid(&path.child("apiVersion"), version, why);
-        }
+    let path = path.child("apiVersion");
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    if version.matches('/').count() > 1 {
+        errors.invalid(&path, version, format!("unexpected GroupVersion string: {version}"));
+    } else if group.is_empty() && !allows_core {
+        errors.invalid(&path, version, "apiVersion must specify API group");
     }
 }
 
@@ -286,7 +308,9 @@ fn source(field: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
     match field {
         "object" | "external" | "pods" => {
             if field == "object" {
-                reference(&source["describedObject"], true, &path.child("describedObject"), errors);
+                let path = path.child("describedObject");
+                reference(&source["describedObject"], &path, errors);
+                api_version(&source["describedObject"], true, &path, errors);
             }
             let path = path.child("metric");
             match str_field(&source["metric"], "name") {
@@ -490,6 +514,26 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    /// `validationOptionsForHorizontalPodAutoscaler` in
+    /// `pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go`.
+    #[rstest]
+    #[case("apps/v1", "Deployment", None)]
+    #[case("v1", "ReplicationController", None)]
+    #[case("", "ReplicationController", None)]
+    #[case("v1", "Deployment", Some("apiVersion must specify API group"))]
+    #[case("", "Deployment", Some("apiVersion must specify API group"))]
+    #[case("a/b/c", "Deployment", Some("unexpected GroupVersion string: a/b/c"))]
+    fn targets_have_groups(#[case] version: &str, #[case] kind: &str, #[case] expected: Option<&str>) {
+        let autoscaler =
+            |kind: &str| json!({"spec": {"scaleTargetRef": {"apiVersion": version, "kind": kind, "name": "n"}}});
+        let new = autoscaler(kind);
+        let details = |errors: ErrorList| errors.iter().map(|error| error.detail.clone()).collect::<Vec<_>>();
+        let expected = Vec::from_iter(expected);
+        assert_eq!(details(target_version(&new)), expected);
+        assert_eq!(details(target_version_update(&new, &autoscaler("Other"))), expected);
+        assert!(target_version_update(&new, &new).is_empty());
+    }
 
     #[test]
     fn the_processor_goes_there_and_back() {
