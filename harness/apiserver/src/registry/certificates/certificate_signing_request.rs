@@ -12,11 +12,13 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::duration::human_duration;
 use crate::printers::format::{NONE, items, text, text_or};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::difflib;
 use crate::registry::meta;
 use crate::registry::names::{self, NameFormat};
 use crate::registry::prepare::copy_field;
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::time::rfc3339;
+use crate::status::go_quote;
 use crate::x509::CertificateRequest;
 
 /// The resource `certificatesigningrequests` of `certificates.k8s.io/v1`.
@@ -232,7 +234,36 @@ fn validate(object: &Value) -> ErrorList {
         errors.invalid(&path.child("expirationSeconds"), seconds, why);
     }
     validate_conditions(conditions(object), &mut errors);
+    if let Err(why) = validate_certificate(str_field(&object["status"], "certificate")) {
+        let status = Path::new("status");
+        errors.invalid(&status.child("certificate"), "<certificate data>", why);
+    }
     errors
+}
+
+/// Returns what is wrong with a chain of certificates in base 64: `validateCertificate`.
+fn validate_certificate(encoded: &str) -> Result<(), String> {
+    const BEGIN: &str = "-----BEGIN ";
+    if encoded.is_empty() {
+        return Ok(());
+    }
+    let text = STANDARD.decode(encoded).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
+    let blocks = text.split(BEGIN).skip(1).filter_map(|block| {
+        let (kind, rest) = block.split_once("-----")?;
+        let (body, _) = rest.split_once(&format!("-----END {kind}-----"))?;
+        Some((kind, body))
+    });
+    let mut count = 0;
+    for (kind, body) in blocks {
+        if kind != "CERTIFICATE" {
+            return Err(format!("only CERTIFICATE PEM blocks are allowed, found {}", go_quote(kind)));
+        }
+        if body.contains(':') {
+            return Err("no PEM block headers are permitted".to_owned());
+        }
+        count += 1;
+    }
+    if count == 0 { Err("must contain at least one CERTIFICATE PEM block".to_owned()) } else { Ok(()) }
 }
 
 /// Returns true if the text has a PEM block of the right type.
@@ -292,6 +323,34 @@ fn validate_conditions(conditions: &[Value], errors: &mut ErrorList) {
     }
 }
 
+/// Returns the difference of the conditions of a type, if there are as many as before and they differ.
+fn changed_conditions(new: &Value, old: &Value, kind: &str) -> Option<String> {
+    let count = |object| conditions_of_type(object, kind).count();
+    let [after, before] = [new, old].map(|object| condition_lines(conditions_of_type(object, kind)));
+    (count(new) == count(old) && after != before).then(|| difflib::unified(&before, &after))
+}
+
+/// Returns conditions as upstream marshals its internal type with indentation.
+fn condition_lines<'a>(conditions: impl Iterator<Item = &'a Value>) -> Vec<String> {
+    const FIELDS: [(&str, &str); 6] = [
+        ("Type", "type"),
+        ("Status", "status"),
+        ("Reason", "reason"),
+        ("Message", "message"),
+        ("LastUpdateTime", "lastUpdateTime"),
+        ("LastTransitionTime", "lastTransitionTime"),
+    ];
+    let shown = conditions.map(|condition| {
+        let fields = FIELDS.map(|(name, field)| {
+            let empty = if field.ends_with("Time") { Value::Null } else { json!("") };
+            format!("  \"{name}\": {}", condition.get(field).unwrap_or(&empty))
+        });
+        format!(" {{\n{}\n }}", fields.join(",\n"))
+    });
+    let shown: Vec<String> = shown.collect();
+    format!("[\n{}\n]", shown.join(",\n")).lines().map(str::to_owned).collect()
+}
+
 fn validate_csr_update(new: &Value, old: &Value, approves: bool, certifies: bool) -> ErrorList {
     let mut errors = validate(new);
     let status = Path::new("status");
@@ -305,6 +364,8 @@ fn validate_csr_update(new: &Value, old: &Value, approves: bool, certifies: bool
         for kind in [APPROVED, DENIED] {
             if conditions_of_type(new, kind).count() > conditions_of_type(old, kind).count() {
                 errors.forbidden(&path, format!("updates may not add a condition of type {kind:?}"));
+            } else if let Some(difference) = changed_conditions(new, old, kind) {
+                errors.forbidden(&path, format!("updates may not modify a condition of type {kind:?}\n{difference}"));
             }
         }
     }
@@ -374,6 +435,39 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    /// `TestValidateCertificateSigningRequestUpdate` in `pkg/apis/certificates/validation/validation_test.go`.
+    #[rstest]
+    #[case::reason(json!([{"type": "Approved", "status": "True", "reason": "b"}]), "",
+        Some("status.conditions: Forbidden: updates may not modify a condition of type \"Approved\"\n@@ -2,7 +2,7 @@\n"))]
+    #[case::removed(json!([]), "",
+        Some("status.conditions: Forbidden: updates may not remove a condition of type \"Approved\""))]
+    #[case::added(json!([{"type": "Approved", "status": "True", "reason": "a"}, {"type": "Failed", "status": "True"}]), "", None)]
+    #[case::text(json!([{"type": "Approved", "status": "True", "reason": "a"}]), "aGVsbG8=", Some(
+        "status.certificate: Invalid value: \"<certificate data>\": must contain at least one CERTIFICATE PEM block"))]
+    fn updates(#[case] conditions: Value, #[case] certificate: &str, #[case] expected: Option<&str>) {
+        let old = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "a"}]}});
+        let new = json!({"status": {"conditions": conditions, "certificate": certificate}});
+        let errors = validate_csr_update(&new, &old, false, true);
+        let of_status: Vec<String> =
+            errors.iter().map(ToString::to_string).filter(|text| text.starts_with("status.")).collect();
+        assert_eq!(of_status.len(), usize::from(expected.is_some()), "{of_status:?}");
+        assert!(expected.is_none_or(|expected| of_status[0].starts_with(expected)), "{of_status:?}");
+    }
+
+    /// `TestValidateCertificateSigningRequestUpdate` in the same file.
+    #[rstest]
+    #[case("", None)]
+    #[case("-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n", None)]
+    #[case("x", Some("must contain at least one CERTIFICATE PEM block"))]
+    #[case("-----BEGIN X-----\nYQ==\n-----END X-----\n", Some("only CERTIFICATE PEM blocks are allowed, found \"X\""))]
+    #[case(
+        "-----BEGIN CERTIFICATE-----\na: b\n\nYQ==\n-----END CERTIFICATE-----\n",
+        Some("no PEM block headers are permitted")
+    )]
+    fn certificates(#[case] text: &str, #[case] expected: Option<&str>) {
+        assert_eq!(validate_certificate(&STANDARD.encode(text)).err().as_deref(), expected);
+    }
 
     #[rstest]
     #[case(json!([]), "", "Pending")]
