@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::fields::{array_field, object_mut, str_field};
+use crate::json::fields::{array_field, non_null, object_mut, str_field};
 use crate::json::{Map, Value};
 use crate::quantity::Quantity;
 
@@ -18,7 +18,11 @@ pub(super) fn amounts(list: Option<&Value>) -> ResourceList {
 
 /// Returns the resources of the containers of a pod: their sum or the peak of the init phase.
 pub(super) fn container_resources(spec: &Value, field: &str) -> ResourceList {
-    let of = |container: &Value| amounts(container.pointer(&format!("/resources/{field}")));
+    total_of_containers(spec, |container| amounts(container.pointer(&format!("/resources/{field}"))))
+}
+
+/// Like [`container_resources`] with the resources that `of` returns for each container.
+fn total_of_containers(spec: &Value, of: impl Fn(&Value) -> ResourceList) -> ResourceList {
     let mut total = ResourceList::new();
     for container in array_field(spec, "containers") {
         add_all(&mut total, &of(container));
@@ -40,19 +44,47 @@ pub(super) fn container_resources(spec: &Value, field: &str) -> ResourceList {
     total
 }
 
-/// Returns the resources of a pod: its own or those of its containers, plus the overhead.
+/// Returns the resources of a pod: its own or those of its containers, plus the overhead. While it is resized, the
+/// larger of what is wanted and what there is counts: `PodRequests` and `PodLimits` with `UseStatusResources`.
 pub(crate) fn pod_resources(pod: &Value, field: &str) -> ResourceList {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
-    let mut total = container_resources(spec, field);
-    total.extend(amounts(spec.pointer(&format!("/resources/{field}"))));
+    let mut total = total_of_containers(spec, |container| {
+        let state = state_of(pod, container).unwrap_or(&Value::Null);
+        effective(pod, container, state, field)
+    });
+    let own =
+        |(name, _): &(String, Quantity)| matches!(name.as_str(), "cpu" | "memory") || name.starts_with("hugepages-");
+    total.extend(amounts(spec.pointer(&format!("/resources/{field}"))).into_iter().filter(own));
     for (name, amount) in amounts(spec.get("overhead")) {
         match total.get_mut(&name) {
-            Some(own) => *own = own.plus(amount),
+            Some(own) if field == "requests" || own.sign() != 0 => *own = own.plus(amount),
             None if field == "requests" => {
                 total.insert(name, amount);
             }
-            None => {}
+            _ => {}
         }
+    }
+    total
+}
+
+/// Returns the status of a container that can be resized.
+fn state_of<'p>(pod: &'p Value, container: &Value) -> Option<&'p Value> {
+    let name = str_field(container, "name");
+    let of_list = |list: &str| array_field(&pod["status"], list).iter().find(|state| str_field(state, "name") == name);
+    of_list("containerStatuses")
+        .or_else(|| of_list("initContainerStatuses").filter(|_| str_field(container, "restartPolicy") == "Always"))
+}
+
+/// Returns the resources that count for a container: `determineEffectiveRequests` and `determineEffectiveLimits`.
+fn effective(pod: &Value, container: &Value, state: &Value, field: &str) -> ResourceList {
+    let wanted = amounts(container.pointer(&format!("/resources/{field}")));
+    let Some(actual) = non_null(state, "resources") else { return wanted };
+    let pending = array_field(&pod["status"], "conditions").iter().find(|one| one["type"] == "PodResizePending");
+    let is_infeasible = pending.is_some_and(|condition| condition["reason"] == "Infeasible");
+    let mut total = if is_infeasible { ResourceList::new() } else { wanted };
+    max_all(&mut total, &amounts(actual.get(field)));
+    if field == "requests" {
+        max_all(&mut total, &amounts(state.get("allocatedResources")));
     }
     total
 }
@@ -104,5 +136,44 @@ pub(super) fn quantity_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
         other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+
+    /// `TestPodResourceRequests` and `TestPodResourceLimits` in
+    /// `staging/src/k8s.io/component-helpers/resource/helpers_test.go`.
+    #[rstest]
+    #[case::no_state(json!({}), "1", "2")]
+    #[case::smaller(json!({"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "3"}, "limits": {"cpu": "4"}},
+        "allocatedResources": {"cpu": "5"}}]}), "5", "4")]
+    #[case::larger(json!({"containerStatuses": [{"name": "c", "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}}]}),
+        "1", "2")]
+    #[case::infeasible(json!({"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}], "containerStatuses": [
+        {"name": "c", "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}}]}), "500m", "1")]
+    #[case::other(json!({"containerStatuses": [{"name": "d", "resources": {"requests": {"cpu": "3"}}}]}), "1", "2")]
+    fn the_state_of_a_resized_pod_counts(#[case] status: Value, #[case] requests: &str, #[case] limits: &str) {
+        let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}});
+        let pod = json!({"spec": {"containers": [{"name": "c", "resources": resources}]}, "status": status});
+        let cpu = |field: &str| pod_resources(&pod, field)["cpu"].to_string();
+        assert_eq!((cpu("requests"), cpu("limits")), (requests.to_owned(), limits.to_owned()));
+    }
+
+    #[test]
+    fn an_overhead_adds_to_limits_that_are_set() {
+        let resources = json!({"requests": {"x.io/a": "1"}, "limits": {"cpu": "0", "memory": "1"}});
+        let spec =
+            json!({"containers": [{"name": "c", "resources": resources}], "overhead": {"cpu": "1", "memory": "1"}});
+        let shown = |field: &str| -> Vec<String> {
+            let all = pod_resources(&json!({"spec": spec}), field).into_iter();
+            all.map(|(name, amount)| format!("{name}={amount}")).collect()
+        };
+        assert_eq!(shown("requests"), ["cpu=1", "memory=1", "x.io/a=1"]);
+        assert_eq!(shown("limits"), ["cpu=0", "memory=2"]);
     }
 }
