@@ -14,7 +14,11 @@ use super::watch::{CHANNEL, Sleep};
 impl Thread {
     /// Returns true if it sleeps, and not until a program outside has done its part.
     pub(super) fn is_asleep(&mut self, thread: i32, outside: &Outside) -> bool {
-        if self.is_stopped() || self.is_dead {
+        if self.is_stopped() {
+            // One that is killed or continued is on its way, and its parent may sleep until it gets there.
+            return !self.watch.is_running();
+        }
+        if self.is_dead {
             return true;
         }
         match self.activity {

@@ -96,13 +96,22 @@ impl Watch {
         Some(&bytes[..length]).filter(|name| !name.is_empty() && **name != *b"0")
     }
 
-    /// Returns the kind of its sleep; `None` if it runs, is queued, or is stopped by the tracer.
-    pub(crate) fn sleep<'a>(&self, channel: &'a mut [u8; CHANNEL]) -> Option<Sleep<'a>> {
+    fn state(&self) -> Option<u8> {
         let mut bytes = [0; 256];
         let length = self.state.read(&mut bytes);
         // The name, in brackets, may contain anything.
         let end = bytes[..length].iter().rposition(|byte| *byte == b')')?;
-        match bytes.get(end + 2)? {
+        bytes.get(end + 2).copied()
+    }
+
+    /// Returns true if the thread has something to do.
+    pub(crate) fn is_running(&self) -> bool {
+        self.state() == Some(b'R')
+    }
+
+    /// Returns the kind of its sleep; `None` if it runs, is queued, or is stopped by the tracer.
+    pub(crate) fn sleep<'a>(&self, channel: &'a mut [u8; CHANNEL]) -> Option<Sleep<'a>> {
+        match self.state()? {
             b'S' => self.blocked_in(channel).map(Sleep::Waiting),
             b'D' => self.is_blocked().then_some(Sleep::Uninterruptible),
             b'Z' | b'X' => Some(Sleep::Dead),

@@ -1,6 +1,6 @@
 //! Waits that end at exactly their deadline, and calls that are interrupted without an effect.
 
-use super::support::{python, run};
+use super::support::{python, python_program, run};
 
 /// Python waits until the clock shows more than the deadline, and polls until then.
 #[test]
@@ -103,6 +103,33 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ",
     ));
     assert_eq!(finished.lines(), ["timed out", "1"]);
+}
+
+/// Such a program has something to do once it gets a turn, for which its parent waits.
+#[test]
+fn a_stopped_program_that_is_killed_or_continued_does_not_rest() {
+    let same = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])";
+    let busy = format!("{same}\nwhile True: pass");
+    let mut busy = std::process::Command::new(python_program()).args(["-c", &busy]).spawn().expect("a busy program");
+    let finished = run(python(&format!(
+        "{same}
+import signal, time
+sleeper = os.fork()
+if sleeper == 0: time.sleep(1_000_000); os._exit(0)
+for order in [signal.SIGKILL, signal.SIGCONT] * 10:
+    child = os.fork()
+    if child == 0:
+        os.setpriority(os.PRIO_PROCESS, 0, 19)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(0)
+    time.sleep(1)
+    os.kill(child, order)
+    os.waitpid(child, 0)
+print(time.monotonic())
+"
+    )));
+    busy.kill().and_then(|()| busy.wait()).expect("an end");
+    assert_eq!(finished.lines(), ["86420.0"]);
 }
 
 /// The kernel does not wake a thread for a signal that its process ignores.
