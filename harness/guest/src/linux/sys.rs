@@ -594,9 +594,17 @@ unsafe fn run_child(
     // SAFETY: only system calls, on memory of `launch` and of this frame.
     unsafe {
         say(Step::Network, launch.network.as_ref().map_or(0, |routes| own_network(&launch.maps, routes)));
+        // A copy of the pipe in another child may outlive the parent.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         let mut byte = 0_u8;
-        // The byte says go: the parent traces this process now.
-        while libc::read(pipes.go, (&raw mut byte).cast(), 1) < 0 && errno() == libc::EINTR {}
+        let mut length = -1;
+        while length < 0 {
+            length = libc::read(pipes.go, (&raw mut byte).cast(), 1);
+        }
+        // The byte says go: the parent traces this process now. Without it, the parent is gone.
+        if length == 0 {
+            libc::_exit(127);
+        }
         for (target, source) in launch.standard.iter().enumerate() {
             let Some(source) = source else { continue };
             let source = source.as_raw_fd();

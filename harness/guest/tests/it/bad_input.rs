@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plumbline_guest::{End, Guest, GuestError};
 
-use super::support::{python, run, shell, start};
+use super::support::{python, run, shell, skip, start};
 
 #[test]
 fn programs_that_cannot_be_executed_are_errors() {
@@ -113,18 +113,60 @@ while True: signal.pause()";
 #[test]
 fn a_killed_tracer_leaves_nothing() {
     let program = env!("CARGO_BIN_EXE_plumbline-guest");
-    let (reader, writer) = std::io::pipe().expect("a pipe");
-    let script = "trap '' TERM; sleep 1000000 & cat /dev/zero >/dev/null & wait";
-    let mut tracer = std::process::Command::new(program)
-        .args(["-q", "--manual", "--", "sh", "-c", &format!("{script}; wait")])
-        .stdout(writer)
-        .spawn()
-        .expect("a tracer");
-    std::thread::sleep(Duration::from_millis(200));
-    tracer.kill().expect("killed");
-    tracer.wait().expect("an end");
-    let mut output = String::new();
-    { reader }.read_to_string(&mut output).expect("the pipe ends with the last process");
+    let script = "trap '' TERM; sleep 1000000 & (kill -STOP 0) & cat /dev/zero >/dev/null & wait; wait";
+    // The first ones meet a child that the tracer does not trace yet.
+    for milliseconds in (0..20).chain([200, 300]) {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        let mut tracer = std::process::Command::new(program)
+            .args(["-q", "--manual", "--", "setsid", "-w", "sh", "-c", script])
+            .stdout(writer)
+            .spawn()
+            .expect("a tracer");
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        tracer.kill().expect("killed");
+        tracer.wait().expect("an end");
+        let mut output = String::new();
+        { reader }.read_to_string(&mut output).expect("the pipe ends with the last process");
+    }
+}
+
+#[test]
+fn programs_that_are_killed_while_they_are_stopped_end() {
+    let stops = "for i in 1 2 3; do sleep 1000000 & done; echo $$; kill -STOP $$";
+    let finished = run(shell(&format!("sh -c '{stops}' & sleep 1; kill -9 $!; wait $!; echo $?")));
+    assert!(finished.output.ends_with("137\n") && finished.report().left_over == 3, "{finished:?}");
+    let (running, mut reader) = start(shell(stops));
+    let mut process = String::new();
+    while !process.ends_with('\n') {
+        let mut byte = [0];
+        reader.read_exact(&mut byte).expect("a number");
+        process.push(byte[0].into());
+    }
+    let process = process.trim();
+    let is_stopped = || std::fs::read_to_string(format!("/proc/{process}/stat")).expect("a state").contains(") t ");
+    while !is_stopped() {
+        std::thread::yield_now();
+    }
+    assert!(std::process::Command::new("kill").args(["-9", process]).status().expect("kill").success());
+    let outcome = running.wait().expect("an outcome");
+    assert_eq!((outcome.status.signal(), outcome.end), (Some(9), End::Exited));
+    // Nothing has the pipe open any more.
+    reader.read_to_end(&mut Vec::new()).expect("an end");
+}
+
+#[test]
+fn peers_outside_are_out_of_reach() {
+    let connect = "
+import socket
+try: print(socket.create_connection(('192.0.2.1', 443), timeout=5))
+except OSError as error: print(error.strerror)
+";
+    let finished = run(python(connect));
+    if finished.report().warnings.is_empty() {
+        assert_eq!(finished.lines(), ["Network is unreachable"]);
+    } else {
+        skip("guest: unshare", &finished.report().warnings[0]);
+    }
 }
 
 #[test]
