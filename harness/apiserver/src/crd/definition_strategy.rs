@@ -96,6 +96,12 @@ impl Strategy for DefinitionStrategy {
         validate_replacement(new, old, RequestVersion::V1)
     }
 
+    fn validate_status_update(&self, new: &Value, _old: &Value) -> ErrorList {
+        let mut errors = ErrorList::new();
+        validate_given_names(&new["status"]["acceptedNames"], "status.acceptedNames", &mut errors);
+        errors
+    }
+
     fn allow_unconditional_update(&self) -> bool {
         false
     }
@@ -542,16 +548,17 @@ fn validate_names(names: &Value, errors: &mut ErrorList) {
             errors.required(&Path::new(&format!("spec.names.{field}")), "");
         }
     }
+    validate_given_names(names, "spec.names", errors);
+}
+
+/// Validates the names that are not empty: `ValidateCustomResourceDefinitionNames`.
+fn validate_given_names(names: &Value, path: &str, errors: &mut ErrorList) {
     let label = |errors: &mut ErrorList, field: &str, value: &str, mixed_case: bool| {
         let malformed = name_rules::dns1035_label(&if mixed_case { value.to_lowercase() } else { value.to_owned() });
         // Empty names are reported elsewhere, except in lists.
         if (!value.is_empty() || field.ends_with(']')) && !malformed.is_empty() {
             let prefix = if mixed_case { "may have mixed case, but should otherwise match: " } else { "" };
-            errors.invalid(
-                &Path::new(&format!("spec.names.{field}")),
-                value,
-                format!("{prefix}{}", malformed.join(",")),
-            );
+            errors.invalid(&Path::new(&format!("{path}.{field}")), value, format!("{prefix}{}", malformed.join(",")));
         }
     };
     label(errors, "plural", text(names, "plural"), false);
@@ -561,7 +568,8 @@ fn validate_names(names: &Value, errors: &mut ErrorList) {
     let kind = text(names, "kind");
     for list in ["shortNames", "categories"] {
         if list == "categories" && !kind.is_empty() && kind == text(names, "listKind") {
-            errors.invalid(&Path::new("spec.names.listKind"), kind, "kind and listKind may not be the same");
+            let path = format!("{path}.listKind");
+            errors.invalid(&Path::new(&path), kind, "kind and listKind may not be the same");
         }
         for (index, name) in names[list].as_array().into_iter().flatten().filter_map(Value::as_str).enumerate() {
             label(errors, &format!("{list}[{index}]"), name, false);

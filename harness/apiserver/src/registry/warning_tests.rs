@@ -153,7 +153,8 @@ fn errors(#[case] plural: &str, #[case] mut object: Value, #[case] expected: &[&
 }
 
 /// `ValidateIngressLoadBalancerStatus`, `ValidateHorizontalPodAutoscalerStatusUpdate`,
-/// `ValidateResourceQuotaStatusUpdate` and `validateVolumeAttachmentStatus`.
+/// `ValidateResourceQuotaStatusUpdate`, `validateVolumeAttachmentStatus`, `validateValidatingAdmissionPolicyStatus`, and
+/// `ValidateCustomResourceDefinitionStatus` of apiextensions-apiserver.
 #[rstest]
 #[case::ingress("ingresses", json!({"loadBalancer": {"ingress": [{"ip": "x"}, {"hostname": "1.2.3.4"}]}}), &[
     "status.loadBalancer.ingress[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",
@@ -164,6 +165,13 @@ fn errors(#[case] plural: &str, #[case] mut object: Value, #[case] expected: &[&
 ])]
 #[case::quota("resourcequotas", json!({"used": {"pods": "-1"}}), &[
     "status.used[pods]: Invalid value: \"-1\": must be greater than or equal to 0",
+])]
+#[case::definition("customresourcedefinitions", json!({"acceptedNames": {"plural": "", "kind": "A", "listKind": "A"}}),
+    &["status.acceptedNames.listKind: Invalid value: \"A\": kind and listKind may not be the same"])]
+#[case::policy("validatingadmissionpolicies", json!({"typeChecking": {"expressionWarnings": [{"warning": "w", "fieldRef": " "}]},
+    "conditions": [{"type": "A", "status": "True", "reason": "-", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}), &[
+    "status.typeChecking.expressionWarnings[0].fieldRef: Required value",
+    "status.conditions[0].reason: Invalid value: \"-\": a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?')",
 ])]
 #[case::attachment("volumeattachments", json!({"attachError": {"message": "m".repeat(1025), "errorCode": -1}}), &[
     "status.attachError.message: Too long: may not be more than 262144 bytes",

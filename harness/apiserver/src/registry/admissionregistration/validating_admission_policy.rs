@@ -12,7 +12,7 @@ use crate::registry::admissionregistration::policies::{self, PARAM_KIND};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
-use crate::registry::{checks, names};
+use crate::registry::{checks, conditions, names};
 
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -29,7 +29,12 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .categories(&["api-extensions"])
     .status_without_metadata()
     .hash("6OxvlMmQ6is=")
-    .rules(KindStrategy::new(STRATEGY, policies::defaults).check_with(validate).warn_with(policies::name_warnings))
+    .rules(
+        KindStrategy::new(STRATEGY, policies::defaults)
+            .check_with(validate)
+            .check_status_with(|new, _| validate_status(&new["status"]))
+            .warn_with(policies::name_warnings),
+    )
     .columns(COLUMNS)
 }
 
@@ -67,6 +72,22 @@ pub(super) fn validate(object: &Value) -> ErrorList {
         }
         expression(one, "valueExpression", &known, ReturnType::TextOrNull, &path, &mut errors);
     }
+    errors
+}
+
+/// Validates a status: `validateValidatingAdmissionPolicyStatus` in
+/// `pkg/apis/admissionregistration/validation/validation.go`, except for the syntax of paths.
+fn validate_status(status: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    let path = Path::new("status");
+    let checking = path.child("typeChecking");
+    let root = checking.child("expressionWarnings");
+    for (index, warning) in array_field(&status["typeChecking"], "expressionWarnings").iter().enumerate() {
+        for field in ["warning", "fieldRef"].into_iter().filter(|field| str_field(warning, field).trim().is_empty()) {
+            errors.required(&root.index(index).child(field), "");
+        }
+    }
+    conditions::validate(array_field(status, "conditions"), &path.child("conditions"), &mut errors);
     errors
 }
 
