@@ -174,7 +174,7 @@ impl Guest {
         self
     }
 
-    /// Interrupts all threads at every other rest, which no program may notice. For tests of the tracer only.
+    /// Interrupts all threads before each move of time, which no program may notice. For tests of the tracer only.
     #[doc(hidden)]
     #[must_use]
     pub fn disturbed(mut self) -> Self {

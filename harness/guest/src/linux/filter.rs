@@ -77,6 +77,7 @@ pub(crate) fn stops(seeded: bool) -> Vec<(i64, Vec<Vec<Condition>>)> {
         (libc::SYS_recvmsg, vec![vec![(2, Length::Dword, Op::MaskedEq(ALL), ALL)]]),
         (libc::SYS_setsockopt, options.clone()),
         (libc::SYS_fcntl, vec![vec![is(1, LEASE)]]),
+        (libc::SYS_prctl, vec![vec![is(0, libc::PR_SET_DUMPABLE as u64), (1, Length::Qword, Op::Eq, 0)]]),
         (libc::SYS_keyctl, vec![vec![is(0, KEY_TIMEOUT)]]),
         (libc::SYS_getsockopt, options),
         (libc::SYS_clock_gettime, clocks),

@@ -59,11 +59,12 @@ impl Tracer {
         if next <= target { self.fire(next) } else { Progress::Some }
     }
 
-    /// Interrupts all threads at every other rest, before time moves. Returns true if at least one stops.
+    /// Interrupts all threads once before each move of time. Returns true if at least one stops.
     fn disturb(&mut self) -> bool {
-        self.was_disturbed = !self.was_disturbed;
+        let next = self.report.hops + 1;
+        let is_due = std::mem::replace(&mut self.disturbed, next) < next;
         let mut is_any = false;
-        for (thread, entry) in self.table.threads.iter_mut().filter(|_| self.was_disturbed) {
+        for (thread, entry) in self.table.threads.iter_mut().filter(|_| is_due) {
             if !entry.is_stopped() && !entry.is_dead && !entry.is_vforking && sys::interrupt(*thread).is_ok() {
                 (entry.is_ordered, is_any) = (true, true);
             }

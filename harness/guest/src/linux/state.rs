@@ -71,8 +71,8 @@ pub(crate) struct Tracer {
     pub(crate) interrupter: Interrupter,
     /// The thread that was busy at the last proof.
     pub(crate) busy: Option<i32>,
-    /// True after a rest at which all threads were interrupted, for a test.
-    pub(crate) was_disturbed: bool,
+    /// The number of the last move of time before which all threads were interrupted, for a test.
+    pub(crate) disturbed: u64,
     /// The busy thread that was interrupted to see where it runs.
     pub(crate) inspected: Option<i32>,
     /// Real times: of the start, of the last rest, of the last probe, of the next looks for orders and at the processor
@@ -136,7 +136,7 @@ impl Tracer {
             order,
             interrupter,
             busy: None,
-            was_disturbed: false,
+            disturbed: 0,
             inspected: None,
             start: now,
             last_rest: now,

@@ -184,6 +184,7 @@ call(56, 0x00800000 | 17, 0, 0, 0, 0)
 call(435, (ctypes.c_ulonglong * 11)(0x00800000, 0, 0, 0, 17), 88)
 with tempfile.TemporaryFile() as file: fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 libc.syscall(250, 15, -1, 60)
+assert libc.prctl(4, 0, 0, 0, 0) == 0 and libc.prctl(3, 0, 0, 0, 0) == 1
 for linger in (0, 5): socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack('ii', 1, linger))
 ",
     ));
@@ -196,6 +197,7 @@ for linger in (0, 5): socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_LI
         "fcntl(F_SETLEASE)",
         "io_uring_setup",
         "keyctl(KEYCTL_SET_TIMEOUT)",
+        "prctl(PR_SET_DUMPABLE) (without effect)",
         "setsockopt(SO_LINGER)",
     ];
     assert_eq!(names, expected);
