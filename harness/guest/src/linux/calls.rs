@@ -174,14 +174,16 @@ fn long(memory: &impl Memory, address: u64) -> Option<i64> {
     memory.read(address, &mut bytes).then_some(i64::from_ne_bytes(bytes))
 }
 
+/// Reads two numbers.
+fn pair(memory: &impl Memory, address: u64) -> Option<(i64, i64)> {
+    let mut bytes = [0; 16];
+    memory.read(address, &mut bytes).then_some(())?;
+    Some((i64::from_ne_bytes(*bytes.first_chunk()?), i64::from_ne_bytes(*bytes.last_chunk()?)))
+}
+
 /// Reads seconds and parts of a second. `None` if the kernel would refuse them: then it does so itself.
 fn time(memory: &impl Memory, address: u64, parts: i64) -> Option<u64> {
-    let mut bytes = [0; 16];
-    if !memory.read(address, &mut bytes) {
-        return None;
-    }
-    let seconds = i64::from_ne_bytes(*bytes.first_chunk()?);
-    let part = i64::from_ne_bytes(*bytes.last_chunk()?);
+    let (seconds, part) = pair(memory, address)?;
     if seconds < 0 || part < 0 || part >= parts {
         return None;
     }
@@ -197,6 +199,13 @@ fn timespec(memory: &impl Memory, address: u64) -> Option<u64> {
 /// Reads a `timeval`.
 fn timeval(memory: &impl Memory, address: u64) -> Option<u64> {
     time(memory, address, 1_000_000)
+}
+
+/// Reads the time of `select`, of which the kernel takes more microseconds than a second has, too.
+fn select_time(memory: &impl Memory, address: u64) -> Option<u64> {
+    let (seconds, microseconds) = pair(memory, address)?;
+    let (seconds, microseconds) = (u64::try_from(seconds).ok()?, u64::try_from(microseconds).ok()?);
+    Some(seconds.saturating_mul(SECOND).saturating_add(microseconds.saturating_mul(1000)))
 }
 
 /// Encodes seconds and nanoseconds, or microseconds.
@@ -401,10 +410,12 @@ fn wait(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Option<u64>) -
             plan(milliseconds(3)?, Change::Argument(3, u64::MAX), Some(0), None)
         }
         libc::SYS_ppoll => limited(2, Some(0), writes(2, Form::Timespec)),
-        libc::SYS_select => {
-            let deadline = relative(timeval(memory, call.arguments[4]))?;
-            plan(deadline, Change::Argument(4, 0), Some(0), writes(4, Form::Timeval))
-        }
+        libc::SYS_select => plan(
+            relative(select_time(memory, call.arguments[4]))?,
+            Change::Argument(4, 0),
+            Some(0),
+            writes(4, Form::Timeval),
+        ),
         libc::SYS_pselect6 => limited(4, Some(0), writes(4, Form::Timespec)),
         libc::SYS_epoll_pwait2 => limited(3, Some(0), None),
         libc::SYS_futex => match second & 0x7f {
@@ -414,8 +425,8 @@ fn wait(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Option<u64>) -
             9 | 11 | 13 => absolute(3, Family::Monotonic),
             _ => None,
         },
-        libc::SYS_futex_waitv => absolute(3, Family::of(call.arguments[4] as i32)?),
-        FUTEX_WAIT_CALL => absolute(4, Family::of(call.arguments[5] as i32)?),
+        libc::SYS_futex_waitv => absolute(3, futex_family(call.arguments[4])?),
+        FUTEX_WAIT_CALL => absolute(4, futex_family(call.arguments[5])?),
         // The result tells of the signals of timers.
         libc::SYS_rt_sigtimedwait if call.arguments[2] == 0 => plan(NEVER, Change::Argument(2, 0), again, None),
         libc::SYS_rt_sigtimedwait => limited(2, again, None),
@@ -429,10 +440,16 @@ fn wait(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Option<u64>) -
     }
 }
 
-/// Plans `clock_nanosleep`.
+/// Returns the family of a clock that futexes of the new kind know.
+fn futex_family(clock: u64) -> Option<Family> {
+    Family::of(clock as i32).filter(|_| [libc::CLOCK_REALTIME, libc::CLOCK_MONOTONIC].contains(&(clock as i32)))
+}
+
+/// Plans `clock_nanosleep`. The kernel refuses clocks that are read only.
 fn clock_sleep(call: &Call, memory: &impl Memory, clocks: &Clocks) -> Option<Plan> {
     let [clock, flags, request, rest, ..] = call.arguments;
-    let family = Family::of(clock as i32)?;
+    const READ_ONLY: [i32; 3] = [libc::CLOCK_MONOTONIC_RAW, libc::CLOCK_REALTIME_COARSE, libc::CLOCK_MONOTONIC_COARSE];
+    let family = Family::of(clock as i32).filter(|_| !READ_ONLY.contains(&(clock as i32)))?;
     let time = timespec(memory, request)?;
     let is_absolute = flags & ABSOLUTE != 0;
     let deadline = if is_absolute { clocks.at(family, time) } else { clocks.after(time) };
@@ -623,6 +640,8 @@ pub(super) mod tests {
         assert_eq!((poll.deadline, poll.change), (11_500_000_000, Change::Argument(2, u64::MAX)));
         let select = wait_of(libc::SYS_select, [0, 0, 0, 0, 16, 0], &Numbers(1, 250_000));
         assert_eq!(select.deadline, 11_250_000_000);
+        let select = wait_of(libc::SYS_select, [0, 0, 0, 0, 16, 0], &Numbers(1, 2_500_000));
+        assert_eq!(select.deadline, 13_500_000_000);
         assert_eq!(wait_of(libc::SYS_nanosleep, [16, 0, 0, 0, 0, 0], &Numbers(i64::MAX, 0)).deadline, NEVER);
     }
 
@@ -632,7 +651,11 @@ pub(super) mod tests {
             assert_eq!(planned(libc::SYS_nanosleep, [16, 0, 0, 0, 0, 0], &memory), Plan::Pass);
         }
         assert_eq!(planned(libc::SYS_nanosleep, [13, 0, 0, 0, 0, 0], &Numbers(1, 0)), Plan::Pass);
-        assert_eq!(planned(libc::SYS_select, [0, 0, 0, 0, 16, 0], &Numbers(1, 1_000_000)), Plan::Pass);
+        assert_eq!(planned(libc::SYS_select, [0, 0, 0, 0, 16, 0], &Numbers(1, -1)), Plan::Pass);
+        for clock in [libc::CLOCK_MONOTONIC_RAW, libc::CLOCK_REALTIME_COARSE].map(|clock| clock as u64) {
+            assert_eq!(planned(libc::SYS_clock_nanosleep, [clock, 0, 16, 0, 0, 0], &Numbers(1, 0)), Plan::Pass);
+            assert_eq!(planned(libc::SYS_futex_waitv, [16, 1, 0, 16, clock, 0], &Numbers(111, 0)), Plan::Pass);
+        }
         assert_eq!(planned(libc::SYS_nanosleep, [16, 0, 0, 0, 0, 0], &Numbers(0, 0)), Plan::Pass, "it does not wait");
     }
 

@@ -399,6 +399,10 @@ call('events', 208, context, 1, 1, ctypes.create_string_buffer(64), spec(7))
 call('signals', 333, context, 1, 1, ctypes.create_string_buffer(64), spec(0.5), None)
 timeout = spec(8); call('ppoll', 271, None, 0, timeout, None, 8); print(list(timeout))
 timeout = (ctypes.c_long * 2)(9, 0); call('select', 23, 0, None, None, None, timeout); print(list(timeout))
+timeout = (ctypes.c_long * 2)(1, 1_500_000)
+call('select, more than a second', 23, 0, None, None, None, timeout); print(list(timeout))
+print('read only', libc.syscall(230, 4, 0, spec(1), None), ctypes.get_errno() == errno.EOPNOTSUPP)
+call('waitv, read only', 449, vector, 1, 0, spec(time.monotonic() + 3), 4)
 epoll = libc.epoll_create(1)
 call('epoll_pwait2', 441, epoll, ctypes.create_string_buffer(12), 1, spec(10.5), None, 8)
 call('bad address', 228, 0, 8)
@@ -426,8 +430,12 @@ call('bad address', 228, 0, 8)
         "[0, 0]",
         "select 0 None 52500",
         "[0, 0]",
-        "epoll_pwait2 0 None 63000",
-        "bad address -1 EFAULT 63000",
+        "select, more than a second 0 None 55000",
+        "[0, 0]",
+        "read only -1 True",
+        "waitv, read only -1 EINVAL 55000",
+        "epoll_pwait2 0 None 65500",
+        "bad address -1 EFAULT 65500",
     ];
     assert_eq!(finished.lines(), expected);
 }
