@@ -355,7 +355,9 @@ async fn prepare_update(
         WriteTarget::Status => strategy.warnings_on_status_update(&new),
         WriteTarget::Finalize | WriteTarget::Subresource => Vec::new(),
     };
-    warnings.into_iter().for_each(|warning| scope.warn(warning));
+    for warning in warnings {
+        scope.warn(warning);
+    }
     managedfields::ignore_timestamps(&mut new, old);
     Ok(new)
 }
