@@ -1,4 +1,5 @@
-//! Floating-point numbers as Go writes them: in JSON, and as text. PURE.
+//! Floating-point numbers as Go writes them: in JSON (`floatEncoder` in Go's `encoding/json/encode.go`), and as text
+//! (`strconv/ftoa.go`). PURE.
 
 /// Returns a number as `fmt.Sprint` writes it: with an exponent below -4 and from 6, `FormatFloat(number, 'g', -1, 64)`
 /// of Go's `strconv`.

@@ -3,14 +3,14 @@
 //! A request passes through the strategy in the order of
 //! `staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update}.go`:
 //!
-//! | step | create | update | status update |
-//! | --- | --- | --- | --- |
-//! | 1 | [`Strategy::default`] | [`Strategy::default`] | [`Strategy::default`] |
-//! | 2 | [`Strategy::admit_create`] | [`Strategy::admit_update`] | – |
-//! | 3 | [`Strategy::prepare_for_create`] | [`Strategy::prepare_for_update`] | [`Strategy::prepare_for_status_update`]|
-//! | 4 | [`validate_create`] | [`validate_update`] | [`validate_status_update`] |
-//! | 5 | [`Strategy::begin_create`] | [`Strategy::begin_update`] | – |
-//! | 6 | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | [`Strategy::warnings_on_status_update`] |
+//! | create | update | status update |
+//! | --- | --- | --- |
+//! | [`Strategy::default`] | [`Strategy::default`] | [`Strategy::default`] |
+//! | [`Strategy::admit_create`] | [`Strategy::admit_update`] | – |
+//! | [`Strategy::prepare_for_create`] | [`Strategy::prepare_for_update`] | [`Strategy::prepare_for_status_update`] |
+//! | [`validate_create`] | [`validate_update`] | [`validate_status_update`] |
+//! | [`Strategy::begin_create`] | [`Strategy::begin_update`] | – |
+//! | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | [`Strategy::warnings_on_status_update`] |
 //!
 //! Strategies are pure: they get the object, the old object and a [`StrategyContext`], but neither the store nor the
 //! clock.

@@ -153,8 +153,8 @@ fn errors(#[case] plural: &str, #[case] mut object: Value, #[case] expected: &[&
 }
 
 /// `ValidateIngressLoadBalancerStatus`, `ValidateHorizontalPodAutoscalerStatusUpdate`,
-/// `ValidateResourceQuotaStatusUpdate`, `validateVolumeAttachmentStatus`, `validateValidatingAdmissionPolicyStatus`, and
-/// `ValidateCustomResourceDefinitionStatus` of apiextensions-apiserver.
+/// `ValidateResourceQuotaStatusUpdate`, `validateVolumeAttachmentStatus`, `validateValidatingAdmissionPolicyStatus`,
+/// and `ValidateCustomResourceDefinitionStatus` of apiextensions-apiserver.
 #[rstest]
 #[case::ingress("ingresses", json!({"loadBalancer": {"ingress": [{"ip": "x"}, {"hostname": "1.2.3.4"}]}}), &[
     "status.loadBalancer.ingress[0].ip: Invalid value: \"x\": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",

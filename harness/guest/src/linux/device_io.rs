@@ -8,12 +8,12 @@ use super::sys;
 
 /// The ring's number of events, the index behind the last one, and a fixed number, in its header.
 const LENGTH: usize = 1;
-const END: usize = 3;
+const TAIL: usize = 3;
 const MAGIC: (usize, u32) = (4, 0xa10a_10a1);
 /// The bytes of the header and of an event, and the place in an event of the address of its request.
 const HEADER: u64 = 32;
 const EVENT: u64 = 32;
-const REQUEST: u64 = 8;
+const OF_REQUEST: u64 = 8;
 
 /// The place of a request's operation, and the operation that waits for an event of a file instead of a device.
 const OPERATION: u64 = 16;
@@ -42,7 +42,7 @@ pub(crate) fn end(process: i32, ring: u64) -> Option<u32> {
 fn ends(process: i32, ring: u64) -> Option<(u32, u32)> {
     let header: [u8; HEADER as usize] = read(process, ring)?;
     let field = |index: usize| header.chunks_exact(4).nth(index)?.try_into().ok().map(u32::from_ne_bytes);
-    (field(MAGIC.0) == Some(MAGIC.1)).then_some((field(LENGTH)?.max(1), field(END)?))
+    (field(MAGIC.0) == Some(MAGIC.1)).then_some((field(LENGTH)?.max(1), field(TAIL)?))
 }
 
 impl Batch {
@@ -50,7 +50,7 @@ impl Batch {
     fn update(&mut self) -> bool {
         let Some((length, end)) = ends(self.process, self.ring) else { return false };
         while self.end % length != end % length {
-            let place = self.ring + HEADER + u64::from(self.end % length) * EVENT + REQUEST;
+            let place = self.ring + HEADER + u64::from(self.end % length) * EVENT + OF_REQUEST;
             // The program can write to its ring, too.
             let Some(done) = read(self.process, place).map(u64::from_ne_bytes) else { return false };
             if let Some(index) = self.requests.iter().position(|request| *request == done) {

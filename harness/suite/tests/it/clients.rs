@@ -172,8 +172,8 @@ fn the_examples_in_go_pass() {
     assert!(output.status.success() && said.matches("--- PASS").count() == 3, "{said}");
 }
 
-/// Each piece of code in `harness/SERVE.md` and in the kit's README is a part of an example that is run, but for the one
-/// that says it is not.
+/// Each piece of code in `harness/SERVE.md` and in the kit's README is a part of an example that is run, but for the
+/// one that says it is not.
 #[test]
 fn the_pages_show_lines_of_the_examples() {
     let harness = repository().join("harness");

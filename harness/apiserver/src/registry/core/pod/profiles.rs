@@ -1,4 +1,5 @@
-//! The profiles of `AppArmor` and seccomp in security contexts, and the annotations that held them before. PURE.
+//! The profiles of `AppArmor` and seccomp in security contexts, and the annotations that held them before: the
+//! constants of `pkg/apis/core/annotation_key_constants.go` and `pkg/apis/core/types.go`. PURE.
 
 use crate::json::Value;
 use crate::json::fields::non_null;
