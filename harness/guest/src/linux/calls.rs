@@ -447,8 +447,8 @@ fn futex_family(clock: u64) -> Option<Family> {
 
 /// Plans `clock_nanosleep`. The kernel refuses clocks that are read only.
 fn clock_sleep(call: &Call, memory: &impl Memory, clocks: &Clocks) -> Option<Plan> {
-    let [clock, flags, request, rest, ..] = call.arguments;
     const READ_ONLY: [i32; 3] = [libc::CLOCK_MONOTONIC_RAW, libc::CLOCK_REALTIME_COARSE, libc::CLOCK_MONOTONIC_COARSE];
+    let [clock, flags, request, rest, ..] = call.arguments;
     let family = Family::of(clock as i32).filter(|_| !READ_ONLY.contains(&(clock as i32)))?;
     let time = timespec(memory, request)?;
     let is_absolute = flags & ABSOLUTE != 0;
