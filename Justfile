@@ -92,7 +92,7 @@ bugs *ARGS:
 semantic *ARGS:
     cargo run --manifest-path harness/mutants/Cargo.toml -- semantic "$@"
 
-# the same with the mistakes of harness/mutants/fresh.toml, written without knowledge of fixtures and oracles
+# the same with mistakes written without knowledge of fixtures and oracles: just fresh --from fresh2.toml
 fresh *ARGS:
     cargo run --manifest-path harness/mutants/Cargo.toml -- fresh "$@"
 

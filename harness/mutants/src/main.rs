@@ -34,6 +34,7 @@ usage: plumbline-mutants <mutants | bugs | semantic | fresh | list | build> [OPT
   fresh        the same for those in harness/mutants/fresh.toml, which were written without a look at the fixtures
   build        build them all without running the suite, print their numbers for PLUMBLINE_MUTANT
 
+  --from FILE       with fresh: another file in harness/mutants/, such as fresh2.toml
   --work DIR        folder for the copy, the build and the reports  [default: target/mutants]
   --only TEXT       only mutants whose name contains TEXT
   --restart         discard the results of an earlier run even if nothing has changed
@@ -43,7 +44,7 @@ usage: plumbline-mutants <mutants | bugs | semantic | fresh | list | build> [OPT
   --sample N        only N of the operators' mutants that the fixtures caught, chosen by --seed; not those of objects
   --seed N          decides which                                 [default: 1]
   --strategy NAME   with --explore: its strategy  [default: all]
-  --timeout SECS    time limit of a run  [default: three times the duration without a mutant, at least 20]
+  --timeout SECS    time limit of a run  [default: three times the duration without a mutant, at least 60]
 
 Results are saved in mutants.json below DIR; an interrupted run resumes from there.";
 
@@ -52,6 +53,8 @@ struct Args {
     verb: String,
     repository: PathBuf,
     work: PathBuf,
+    /// The file of the verb `fresh`.
+    from: String,
     only: Option<String>,
     restart: bool,
     remember: bool,
@@ -72,6 +75,7 @@ fn args() -> Result<Args, Failure> {
         verb,
         repository,
         work,
+        from: "fresh.toml".to_owned(),
         only: None,
         restart: false,
         remember: false,
@@ -88,6 +92,7 @@ fn args() -> Result<Args, Failure> {
             "--restart" => args.restart = true,
             "--remember" => args.remember = true,
             "--work" => args.work = std::path::absolute(value()?)?,
+            "--from" => args.from = value()?,
             "--only" => args.only = Some(value()?),
             "--jobs" => args.jobs = Some(value()?),
             "--explore" => args.explore = Some(value()?),
@@ -132,7 +137,7 @@ fn work(args: &Args) -> Result<bool, Failure> {
         tree.add(&args.repository, build::SEMANTIC, &edits::load(&args.repository, "semantic.toml")?)?;
     }
     if args.verb == "fresh" {
-        tree.add(&args.repository, build::FRESH, &edits::load(&args.repository, "fresh.toml")?)?;
+        tree.add(&args.repository, build::FRESH, &edits::load(&args.repository, &args.from)?)?;
     }
     let bugs = match args.verb.as_str() {
         "list" | "mutants" | "build" | "semantic" | "fresh" => false,
@@ -158,8 +163,9 @@ fn work(args: &Args) -> Result<bool, Failure> {
         return Ok(true);
     }
     let runner = run::Runner::new(&args.repository, &built.program, args)?.with_hints(hints.clone());
+    let name = if args.verb == "fresh" { args.from.trim_end_matches(".toml") } else { &args.verb };
     // The two ways of judging have results of their own.
-    let name = if args.explore.is_some() { format!("{}-explore", args.verb) } else { args.verb.clone() };
+    let name = if args.explore.is_some() { format!("{name}-explore") } else { name.to_owned() };
     let file = args.work.join(format!("{name}.json"));
     let stamp = build::stamp(&args.repository)?;
     let mut state =

@@ -51,7 +51,7 @@ impl Runner {
         if let Some(fixture) = runner.run(0, &[])? {
             return Err(format!("without any mutant {fixture} fails").into());
         }
-        let usual = (begin.elapsed() * 3).max(Duration::from_secs(20));
+        let usual = (begin.elapsed() * 3).max(Duration::from_mins(1));
         runner.timeout = args.timeout.map_or(usual, Duration::from_secs);
         Ok(runner)
     }
