@@ -201,11 +201,11 @@ fn timeval(memory: &impl Memory, address: u64) -> Option<u64> {
     time(memory, address, 1_000_000)
 }
 
-/// Reads the time of `select`, of which the kernel takes more microseconds than a second has, too.
-fn select_time(memory: &impl Memory, address: u64) -> Option<u64> {
-    let (seconds, microseconds) = pair(memory, address)?;
-    let (seconds, microseconds) = (u64::try_from(seconds).ok()?, u64::try_from(microseconds).ok()?);
-    Some(seconds.saturating_mul(SECOND).saturating_add(microseconds.saturating_mul(1000)))
+/// Reads seconds and parts of a second, of which there may be more than a second has. `unit` is a part in nanoseconds.
+fn loose_time(memory: &impl Memory, address: u64, unit: u64) -> Option<u64> {
+    let (seconds, part) = pair(memory, address)?;
+    let (seconds, part) = (u64::try_from(seconds).ok()?, u64::try_from(part).ok()?);
+    Some(seconds.saturating_mul(SECOND).saturating_add(part.saturating_mul(unit)))
 }
 
 /// Encodes seconds and nanoseconds, or microseconds.
@@ -411,7 +411,7 @@ fn wait(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Option<u64>) -
         }
         libc::SYS_ppoll => limited(2, Some(0), writes(2, Form::Timespec)),
         libc::SYS_select => plan(
-            relative(select_time(memory, call.arguments[4]))?,
+            relative(loose_time(memory, call.arguments[4], 1000))?,
             Change::Argument(4, 0),
             Some(0),
             writes(4, Form::Timeval),
@@ -435,7 +435,9 @@ fn wait(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Option<u64>) -
         // The kernel looks at the time after each message only: without one, it waits on, and after the next one it
         // finds that no time is left.
         libc::SYS_recvmmsg => limited(4, None, writes(4, Form::Timespec)),
-        libc::SYS_io_getevents | IO_PGETEVENTS => limited(4, Some(0), None),
+        libc::SYS_io_getevents | IO_PGETEVENTS => {
+            plan(relative(loose_time(memory, call.arguments[4], 1))?, Change::Argument(4, 0), Some(0), None)
+        }
         _ => None,
     }
 }

@@ -49,7 +49,7 @@ fn what_ends_with_the_command_is_not_left_over() {
 import os
 read, write = os.pipe()
 if os.fork() == 0:
-    os.close(write); os.read(read, 1); sum(range(1_000_000)); os._exit(0)
+    os.close(write); os.read(read, 1); sum(range(10_000)); os._exit(0)
 ";
     let finished = run(python(reader));
     assert_eq!(finished.report().left_over, 0, "{finished:?}");

@@ -395,7 +395,7 @@ call('sleep', 230, 1, 1, spec(time.monotonic() + 6), None)
 call('sleep, over', 230, 0, 1, spec(5), None)
 context = ctypes.c_ulong()
 assert libc.syscall(206, 1, ctypes.byref(context)) == 0
-call('events', 208, context, 1, 1, ctypes.create_string_buffer(64), spec(7))
+call('events', 208, context, 1, 1, ctypes.create_string_buffer(64), (ctypes.c_long * 2)(5, 2 * 10**9))
 call('signals', 333, context, 1, 1, ctypes.create_string_buffer(64), spec(0.5), None)
 timeout = spec(8); call('ppoll', 271, None, 0, timeout, None, 8); print(list(timeout))
 timeout = (ctypes.c_long * 2)(9, 0); call('select', 23, 0, None, None, None, timeout); print(list(timeout))
