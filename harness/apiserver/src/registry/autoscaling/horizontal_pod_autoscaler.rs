@@ -194,6 +194,12 @@ fn validate(object: &Value) -> ErrorList {
     for (index, one) in array_field(spec, "metrics").iter().enumerate() {
         metric(one, &root.index(index), &mut errors);
     }
+    let scales_from_zero =
+        array_field(spec, "metrics").iter().any(|one| matches!(str_field(one, "type"), "Object" | "External"));
+    if spec["minReplicas"] == 0 && !scales_from_zero {
+        let why = "must specify at least one Object or External metric to support scaling to zero replicas";
+        errors.forbidden(&root, why);
+    }
     let path = SPEC.child("behavior");
     for field in ["scaleUp", "scaleDown"] {
         if let Some(rules) = non_null(&spec["behavior"], field) {
@@ -514,6 +520,18 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+
+    /// `validateMetrics` in `pkg/apis/autoscaling/validation/validation.go`.
+    #[rstest]
+    #[case(json!([]), &["spec.minReplicas", "spec.metrics"])]
+    #[case(json!([{"type": "External", "external": {"metric": {"name": "m"}, "target": {"type": "Value", "value": "1"}}}]),
+        &["spec.minReplicas"])]
+    fn zero_replicas_need_a_metric(#[case] metrics: Value, #[case] expected: &[&str]) {
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "n"});
+        let spec = json!({"minReplicas": 0, "maxReplicas": 1, "metrics": metrics, "scaleTargetRef": target});
+        let errors = validate(&json!({"spec": spec}));
+        assert_eq!(errors.iter().map(|error| &*error.field).collect::<Vec<_>>(), expected);
+    }
 
     /// `validationOptionsForHorizontalPodAutoscaler` in
     /// `pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go`.
