@@ -23,7 +23,7 @@ use crate::openapi;
 use crate::protobuf::{self, ProtobufError};
 use crate::registry::Registry;
 use crate::registry::Resource;
-use crate::request::{ApiRequest, GzipAbove, Reply, ReplyBody, ResourcePath, Target};
+use crate::request::{ApiRequest, GzipThreshold, Reply, ReplyBody, ResourcePath, Target};
 use crate::server::{ApiServer, RecordMode};
 use crate::status::Status;
 use crate::watch::{Watch, too_old_resource_version};
@@ -134,7 +134,7 @@ async fn serve(server: &ApiServer, parsed: &ParsedRequest, break_after: Option<D
         if aggregate::lists_groups(request) {
             Box::pin(aggregate::extend_discovery(server, &registry, parsed, &mut reply)).await;
         }
-        reply.extensions.insert(GzipAbove::OBJECT);
+        reply.extensions.insert(GzipThreshold::OBJECT);
         return reply;
     }
     if let Some(reply) = openapi::respond(&registry, request) {
@@ -149,7 +149,7 @@ async fn serve(server: &ApiServer, parsed: &ParsedRequest, break_after: Option<D
     let mut reply = dispatched.unwrap_or_else(|status| reply::error(&scope, &status));
     // Watches and logs are sent piece by piece, and a proxied backend chooses its own encoding.
     if !path.watch && !parsed.asks_for_watch() && !matches!(&*path.subresource, "log" | "proxy") {
-        reply.extensions.insert(GzipAbove::OBJECT);
+        reply.extensions.insert(GzipThreshold::OBJECT);
     }
     let mut warnings: Vec<String> =
         deprecation(&scope.kind, &request.method).map(Cow::into_owned).into_iter().collect();

@@ -3,6 +3,7 @@
 use http::{HeaderValue, Method, header};
 use rstest::rstest;
 
+use crate::bootstrap;
 use crate::clock::Clock;
 use crate::json::{Value, json};
 use crate::protobuf;
@@ -301,4 +302,27 @@ async fn a_resize_gets_the_defaults_of_a_later_range() {
     let requests = &resized["spec"]["containers"][0]["resources"]["requests"];
     assert_eq!((status, requests), (200, &json!({"cpu": "2", "memory": "1Gi"})));
     assert!(resized["metadata"].get("annotations").is_none(), "{resized}");
+}
+
+/// The mandatory objects of priority and fairness have the specs that validation demands, and all of them are valid:
+/// `default_test.go` in `pkg/apis/flowcontrol/internalbootstrap`.
+#[rstest]
+#[case("flowschemas", "FlowSchema", 11)]
+#[case("prioritylevelconfigurations", "PriorityLevelConfiguration", 8)]
+#[tokio::test(start_paused = true)]
+async fn objects_of_priority_and_fairness_are_valid(#[case] plural: &str, #[case] kind: &str, #[case] count: usize) {
+    let server = server();
+    server.seed(bootstrap::objects(([127, 0, 0, 1], 6443).into(), crate::clock::epoch())).expect("valid objects");
+    let path = format!("/apis/flowcontrol.apiserver.k8s.io/v1/{plural}");
+    let (_, list) = send(&server, ApiRequest::new(Method::GET, &path)).await;
+    let items = list["items"].as_array().expect("a list");
+    assert_eq!(items.len(), count);
+    for item in items {
+        let mut object = item.clone();
+        object["apiVersion"] = json!("flowcontrol.apiserver.k8s.io/v1");
+        object["kind"] = json!(kind);
+        let path = format!("{path}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+        let (status, reply) = send(&server, request(Method::PUT, &path, "application/json", &object)).await;
+        assert_eq!(status, 200, "{reply}");
+    }
 }

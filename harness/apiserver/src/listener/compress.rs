@@ -10,7 +10,7 @@ use futures::stream::{self, StreamExt as _};
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 
-use crate::request::{BodyStream, GzipAbove, Reply, ReplyBody};
+use crate::request::{BodyStream, GzipThreshold, Reply, ReplyBody};
 
 /// Returns true if `Accept-Encoding` names gzip; as upstream, without parameters.
 pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
@@ -20,7 +20,7 @@ pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
 
 /// Compresses a reply that is longer than its handler says. A stream with such a limit is a list, which is long.
 pub(super) fn compress(mut reply: Reply) -> Reply {
-    let Some(GzipAbove(limit)) = reply.extensions.get().copied() else { return reply };
+    let Some(GzipThreshold(limit)) = reply.extensions.get().copied() else { return reply };
     reply.body = match reply.body {
         ReplyBody::Full(bytes) if bytes.len() <= limit => return Reply { body: ReplyBody::Full(bytes), ..reply },
         ReplyBody::Full(bytes) => ReplyBody::Full(compressed(&bytes)),
@@ -85,7 +85,7 @@ mod tests {
 
     fn reply(body: ReplyBody) -> Reply {
         let mut reply = Reply { body, ..Reply::json(200, "") };
-        reply.extensions.insert(GzipAbove::OBJECT);
+        reply.extensions.insert(GzipThreshold::OBJECT);
         reply
     }
 

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use super::etag::document_hash;
 use super::negotiate;
 use super::registry::{Registry, Resource};
-use super::request::{ApiRequest, GzipAbove, Reply};
+use super::request::{ApiRequest, GzipThreshold, Reply};
 use crate::json::{Key, Map, Value, json};
 use crate::version::KubernetesVersion;
 
@@ -301,7 +301,7 @@ fn v2_reply(registry: &Registry, request: &ApiRequest) -> Reply {
     if as_protobuf {
         reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(protobuf::MEDIA_TYPE));
     }
-    reply.extensions.insert(GzipAbove::OPENAPI);
+    reply.extensions.insert(GzipThreshold::OPENAPI);
     let mut reply = with_etag(reply, &etag);
     reply.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     reply

@@ -11,6 +11,7 @@
 //! | [`validate_create`] | [`validate_update`] | [`validate_status_update`] |
 //! | [`Strategy::begin_create`] | [`Strategy::begin_update`] | – |
 //! | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | [`Strategy::warnings_on_status_update`] |
+//! | [`Strategy::check_admission`] | [`Strategy::check_admission`] | – |
 //!
 //! Strategies are pure: they get the object, the old object and a [`StrategyContext`], but neither the store nor the
 //! clock.

@@ -105,9 +105,9 @@ impl std::fmt::Debug for ReplyBody {
 
 /// Allows the transport to compress a reply that has more bytes than this.
 #[derive(Clone, Copy, Debug)]
-pub struct GzipAbove(pub usize);
+pub struct GzipThreshold(pub usize);
 
-impl GzipAbove {
+impl GzipThreshold {
     /// For objects and lists: `defaultGzipThresholdBytes` in
     /// `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go`.
     pub const OBJECT: Self = Self(128 << 10);
