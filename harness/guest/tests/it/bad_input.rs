@@ -114,11 +114,14 @@ while True: signal.pause()";
 fn a_killed_tracer_leaves_nothing() {
     let program = env!("CARGO_BIN_EXE_plumbline-guest");
     let script = "trap '' TERM; sleep 1000000 & (kill -STOP 0) & cat /dev/zero >/dev/null & wait; wait";
+    // A killed tracer cannot remove its own folder.
+    let folder = tempfile::tempdir().expect("a folder");
     // The first ones meet a child that the tracer does not trace yet.
     for milliseconds in (0..20).chain([200, 300]) {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         let mut tracer = std::process::Command::new(program)
             .args(["-q", "--manual", "--", "setsid", "-w", "sh", "-c", script])
+            .env("TMPDIR", folder.path())
             .stdout(writer)
             .spawn()
             .expect("a tracer");
