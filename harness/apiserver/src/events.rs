@@ -389,6 +389,7 @@ mod tests {
                 [
                     "deployment-controller Deployment ScalingReplicaSet: Scaled down replica set web-* from 1 to 0",
                     "kubelet Pod Killing: Stopping container c",
+                    "replicaset-controller ReplicaSet SuccessfulDelete: Deleted pod: web-*",
                 ]
             );
         })

@@ -87,8 +87,11 @@ pub(super) async fn create_missing(controller: &NamespaceController, set: &Value
             }
             let response = controller.agent.create(&controller.core_path(CLAIMS, ""), &claim).await;
             all &= response.is_ok();
-            if !response.is_ok() && !response.is_for_ending_namespace() {
-                let set_name = metadata::name(set);
+            let set_name = metadata::name(set);
+            if response.is_ok() {
+                let message = format!("Create Claim {name} Pod {pod} in StatefulSet {set_name} success");
+                controller.record_success(set, "SuccessfulCreate", message);
+            } else if !response.is_for_ending_namespace() {
                 let error = response.message();
                 let message =
                     format!("Create Claim {name} for Pod {pod} in StatefulSet {set_name} failed error: {error}");

@@ -1,9 +1,10 @@
-//! Daemon sets: one pod on every node that accepts it. See `pkg/controller/daemon/daemon_controller.go`.
+//! Daemon sets: one pod on every node that accepts it. See `pkg/controller/daemon/daemon_controller.go` and `update.go`
+//! there.
 
 use jiff::Timestamp;
 
 use super::revisions::{REVISION_LABEL, RevisionHistory};
-use super::{NamespaceController, is_active, is_available, is_ready};
+use super::{NamespaceController, has_been_ready, ready_condition};
 use crate::json::{Value, json};
 use crate::kubelet::takes;
 use crate::metadata::{self, is_deleted};
@@ -19,30 +20,52 @@ const DAEMON_TOLERATIONS: [(&str, &str); 6] = [
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 ];
+/// The taint that daemon pods in the network of their node tolerate.
+const NETWORK_TOLERATION: (&str, &str) = ("node.kubernetes.io/network-unavailable", "NoSchedule");
+
+/// A node, as a DaemonSet sees it.
+struct DaemonNode {
+    name: String,
+    /// The set has a pod on the node.
+    runs: bool,
+    /// A pod that is there may stay.
+    continues: bool,
+}
+
+/// Changes of the pods of a set.
+#[derive(Default)]
+struct DaemonChanges<'a> {
+    /// The nodes that get a pod.
+    create: Vec<&'a str>,
+    delete: Vec<&'a Value>,
+}
 
 /// Syncs the pods and the status of one DaemonSet.
 pub(super) async fn keep(controller: &NamespaceController, name: &str) {
     let Some(set) = controller.workload(name) else { return };
-    let nodes: Vec<Value> = controller
-        .agent
-        .server()
-        .list(&ResourceId::new("", "nodes"), None)
-        .iter()
-        .map(|stored| stored.value())
-        .collect();
-    let hash = super::deployment::template_hash(&set["spec"]["template"]);
-    let wanted: Vec<&str> =
-        nodes.iter().filter(|node| should_run_on(controller, &set, node)).map(metadata::name).collect();
+    let nodes = controller.agent.server().list(&ResourceId::new("", "nodes"), None);
+    let nodes: Vec<DaemonNode> =
+        nodes.iter().map(|stored| DaemonNode::of(controller, &set, &controller.decoded(stored))).collect();
+    let hash = super::deployment::template_hash(&set["spec"]["template"], 0);
     let now = controller.agent.server().clock().now();
     let mut history = None;
     if !is_deleted(&set) {
         controller.claim("", "pods", &set).await;
         history = Some(RevisionHistory::sync(controller, &set).await);
-        move_on(controller, &set, &wanted, &hash, now).await;
+        let pods = daemon_pods(controller, &set);
+        let changes = SetState { set: &set, nodes: &nodes, pods: &pods, hash: &hash, now }.changes(controller);
+        for pod in changes.delete {
+            _ = controller.delete_pod(&set, pod).await;
+        }
+        for node in changes.create {
+            // An event tells of a refusal, and the set is synced again.
+            _ = controller.create_pod(&set, &pod_for(controller, &set, node, &hash)).await;
+        }
     }
     let Some(set) = controller.workload(name) else { return };
-    let pods = controller.controlled_objects("", "pods", &set);
-    controller.write_status(&set, &status(&set, &pods, &wanted, &hash, now)).await;
+    let pods = daemon_pods(controller, &set);
+    let state = SetState { set: &set, nodes: &nodes, pods: &pods, hash: &hash, now };
+    controller.write_status(&set, &state.status()).await;
     if let Some(history) = history {
         let hashes = |pod: &Value| metadata::label(pod, REVISION_LABEL).map(str::to_owned);
         let live: Vec<String> = pods.iter().filter_map(hashes).map(|hash| format!("{name}-{hash}")).collect();
@@ -50,100 +73,256 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str) {
     }
 }
 
-/// Returns true if the DaemonSet has a pod on the node. A cordoned node is eligible.
-fn should_run_on(controller: &NamespaceController, set: &Value, node: &Value) -> bool {
-    let mut open = node.clone();
-    open["spec"]["unschedulable"] = json!(false);
-    !is_deleted(node) && takes(&open, &tolerant_pod(controller, set))
+/// Returns the pods of a set, without those that have ended and are being deleted; on a node, those that are bound and
+/// the oldest come first.
+fn daemon_pods(controller: &NamespaceController, set: &Value) -> Vec<Value> {
+    let mut pods = controller.controlled_objects("", "pods", set);
+    pods.retain(|pod| !(is_deleted(pod) && matches!(phase(pod), "Succeeded" | "Failed")));
+    pods.sort_by_key(|pod| {
+        let created = metadata::text(pod, "creationTimestamp").to_owned();
+        (pod["spec"]["nodeName"].is_null(), created, metadata::name(pod).to_owned())
+    });
+    pods
+}
+
+fn phase(pod: &Value) -> &str {
+    pod["status"]["phase"].as_str().unwrap_or_default()
+}
+
+/// Returns the name of the node for which a pod was created: `GetTargetNodeName`.
+fn target(pod: &Value) -> &str {
+    const TERMS: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let bound = pod["spec"]["nodeName"].as_str().filter(|name| !name.is_empty());
+    let wanted = || pod.pointer(TERMS)?.pointer("/0/matchFields/0/values/0")?.as_str();
+    bound.or_else(wanted).unwrap_or_default()
+}
+
+impl DaemonNode {
+    /// Compares a node with the template of a set: `NodeShouldRunDaemonPod`. A cordoned node is eligible, and pods stay
+    /// on a node that gets a taint of the effect `NoSchedule`.
+    fn of(controller: &NamespaceController, set: &Value, node: &Value) -> Self {
+        let pod = tolerant_pod(controller, set);
+        let mut node = node.clone();
+        node["spec"]["unschedulable"] = json!(false);
+        let wanted = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        let fits = wanted.is_empty() || wanted == metadata::name(&node);
+        let runs = fits && takes(&node, &pod);
+        if let Some(taints) = node["spec"].get_mut("taints").and_then(Value::as_array_mut) {
+            taints.retain(|taint| taint["effect"] == "NoExecute");
+        }
+        Self { name: metadata::name(&node).to_owned(), runs, continues: fits && takes(&node, &pod) }
+    }
 }
 
 /// Returns a pod of the template that tolerates what daemon pods do.
 fn tolerant_pod(controller: &NamespaceController, set: &Value) -> Value {
     let mut pod = controller.pod(set);
     let mut tolerations = pod["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
-    tolerations
-        .extend(DAEMON_TOLERATIONS.map(|(key, effect)| json!({"key": key, "operator": "Exists", "effect": effect})));
+    let network = (pod["spec"]["hostNetwork"] == json!(true)).then_some(NETWORK_TOLERATION);
+    for (key, effect) in DAEMON_TOLERATIONS.into_iter().chain(network) {
+        let toleration = json!({"key": key, "operator": "Exists", "effect": effect});
+        let is_same = |known: &Value| ["key", "operator", "effect"].iter().all(|it| known[*it] == toleration[*it]);
+        match tolerations.iter_mut().find(|known| is_same(known)) {
+            Some(known) => *known = toleration,
+            None => tolerations.push(toleration),
+        }
+    }
     pod["spec"]["tolerations"] = Value::Array(tolerations);
     pod
 }
 
+/// Returns a new pod for a node, to which the scheduler binds it.
 fn pod_for(controller: &NamespaceController, set: &Value, node: &str, hash: &str) -> Value {
     let mut pod = tolerant_pod(controller, set);
     metadata::set(&mut pod, "generateName", format!("{}-", metadata::name(set)));
     metadata::set_label(&mut pod, REVISION_LABEL, hash);
-    metadata::set_label(&mut pod, "pod-template-generation", metadata::generation(set).to_string());
-    pod["spec"]["nodeName"] = json!(node);
+    if let Some(generation) = metadata::annotation(set, "deprecated.daemonset.template.generation") {
+        metadata::set_label(&mut pod, "pod-template-generation", generation);
+    }
     pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = json!({
         "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
     pod
 }
 
-/// Creates missing pods and deletes surplus ones and those of old templates.
-async fn move_on(controller: &NamespaceController, set: &Value, wanted: &[&str], hash: &str, now: Timestamp) {
-    let pods = controller.controlled_objects("", "pods", set);
-    let mut unavailable = 0;
-    let mut replaced = Vec::new();
-    let mut candidates = Vec::new();
-    for node in wanted {
-        let mut own = pods.iter().filter(|pod| pod["spec"]["nodeName"] == *node && !is_deleted(pod));
-        let Some(pod) = own.next() else {
-            unavailable += 1;
-            if !pods.iter().any(|pod| pod["spec"]["nodeName"] == *node) {
-                // An event tells of a refusal, and the set is synced again.
-                _ = controller.create_pod(set, &pod_for(controller, set, node, hash)).await;
-            }
-            continue;
-        };
-        match (is_active(pod), is_current(pod, hash), is_available(pod, set, now)) {
-            (false, ..) => {
-                unavailable += 1;
-                controller.delete_pod(pod).await;
-            }
-            (true, true, available) => unavailable += usize::from(!available),
-            // An old pod that is not available is replaced at once; another one only if enough others are.
-            (true, false, false) => replaced.push(pod),
-            (true, false, true) => candidates.push(pod),
-        }
-        for surplus in own {
-            controller.delete_pod(surplus).await;
-        }
-    }
-    let elsewhere = |pod: &&Value| !pod["spec"]["nodeName"].as_str().is_some_and(|node| wanted.contains(&node));
-    for pod in pods.iter().filter(elsewhere).filter(|pod| !is_deleted(pod)) {
-        controller.delete_pod(pod).await;
-    }
-    if set["spec"]["updateStrategy"]["type"] != "OnDelete" {
-        candidates.truncate(max_unavailable(set, wanted.len()).saturating_sub(unavailable + replaced.len()));
-        for pod in replaced.into_iter().chain(candidates) {
-            controller.delete_pod(pod).await;
-        }
-    }
-}
-
-/// Returns the number of pods that may be unavailable during an update (`UnavailableCount` in
-/// `pkg/controller/daemon/util/daemonset_util.go`).
-fn max_unavailable(set: &Value, wanted: usize) -> usize {
-    let given = &set["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"];
+/// Returns a limit of the update strategy for a number of nodes; 0 if it is not set.
+fn limit(set: &Value, field: &str, nodes: usize) -> usize {
+    let given = &set["spec"]["updateStrategy"]["rollingUpdate"][field];
     let percent = given.as_str().and_then(|text| text.trim_end_matches('%').parse::<usize>().ok());
     let number = given.as_u64().and_then(|number| usize::try_from(number).ok());
-    percent.map(|percent| (wanted * percent).div_ceil(100)).or(number).unwrap_or(1)
+    percent.map(|percent| (nodes * percent).div_ceil(100)).or(number).unwrap_or(0)
 }
 
-fn is_current(pod: &Value, hash: &str) -> bool {
-    metadata::label(pod, REVISION_LABEL) == Some(hash)
+/// A set with its nodes and pods, and the hash of its template.
+struct SetState<'a> {
+    set: &'a Value,
+    nodes: &'a [DaemonNode],
+    pods: &'a [Value],
+    hash: &'a str,
+    now: Timestamp,
 }
 
-fn status(set: &Value, pods: &[Value], wanted: &[&str], hash: &str, now: Timestamp) -> Value {
-    let here: Vec<&Value> = pods
-        .iter()
-        .filter(|pod| is_active(pod) && pod["spec"]["nodeName"].as_str().is_some_and(|node| wanted.contains(&node)))
-        .collect();
-    let ready = here.iter().filter(|pod| is_ready(pod)).count();
-    let available = here.iter().filter(|pod| is_available(pod, set, now)).count();
-    json!({"currentNumberScheduled": here.len(), "desiredNumberScheduled": wanted.len(), "numberReady": ready,
-        "numberAvailable": available, "numberUnavailable": wanted.len().saturating_sub(available), "numberMisscheduled": 0,
-        "updatedNumberScheduled": here.iter().filter(|pod| is_current(pod, hash)).count(),
-        "observedGeneration": metadata::generation(set)})
+impl<'a> SetState<'a> {
+    fn pods_on(&self, node: &str) -> Vec<&'a Value> {
+        self.pods.iter().filter(|pod| target(pod) == node).collect()
+    }
+
+    fn is_current(&self, pod: &Value) -> bool {
+        metadata::label(pod, REVISION_LABEL) == Some(self.hash)
+    }
+
+    fn is_available(&self, pod: &Value) -> bool {
+        has_been_ready(pod, self.set, self.now)
+    }
+
+    fn rolls(&self) -> bool {
+        self.set["spec"]["updateStrategy"]["type"] != "OnDelete"
+    }
+
+    fn wanted(&self) -> usize {
+        self.nodes.iter().filter(|node| node.runs).count()
+    }
+
+    /// Returns the most pods beside those of an old template.
+    fn max_surge(&self, nodes: usize) -> usize {
+        if self.rolls() { limit(self.set, "maxSurge", nodes) } else { 0 }
+    }
+
+    /// Returns what is missing or too many; if that is nothing, the next step of a rolling update.
+    fn changes(&self, controller: &NamespaceController) -> DaemonChanges<'a> {
+        let mut changes = DaemonChanges::default();
+        let exists = |pod: &&Value| self.nodes.iter().any(|node| node.name == target(pod));
+        changes.delete.extend(self.pods.iter().filter(|pod| !exists(pod) && !is_deleted(pod)));
+        for node in self.nodes {
+            self.manage(controller, node, &mut changes);
+        }
+        if changes.create.is_empty() && changes.delete.is_empty() && self.rolls() {
+            let surge = self.max_surge(self.wanted());
+            return if surge == 0 { self.replacements() } else { self.surge(surge) };
+        }
+        changes
+    }
+
+    /// Adds the changes on a node for which no update is needed: `podsShouldBeOnNode`.
+    fn manage(&self, controller: &NamespaceController, node: &'a DaemonNode, changes: &mut DaemonChanges<'a>) {
+        let mut pods = self.pods_on(&node.name);
+        if pods.is_empty() {
+            changes.create.extend(node.runs.then_some(node.name.as_str()));
+            return;
+        }
+        pods.retain(|pod| !is_deleted(pod));
+        if !node.continues {
+            return changes.delete.extend(pods);
+        }
+        let (ended, running): (Vec<&Value>, Vec<&Value>) =
+            pods.into_iter().partition(|pod| matches!(phase(pod), "Succeeded" | "Failed"));
+        for pod in &ended {
+            let name = format!("{}/{}", controller.namespace, metadata::name(pod));
+            let node = &node.name;
+            if phase(pod) == "Failed" {
+                let message = format!("Found failed daemon pod {name} on node {node}, will try to kill it");
+                controller.record(self.set, "FailedDaemonPod", message);
+            } else {
+                let message = format!("Found succeeded daemon pod {name} on node {node}, will try to delete it");
+                controller.record_success(self.set, "SucceededDaemonPod", message);
+            }
+        }
+        changes.delete.extend(ended);
+        if self.max_surge(1) == 0 {
+            changes.delete.extend(running.into_iter().skip(1));
+            return;
+        }
+        if running.is_empty() && node.runs {
+            changes.create.push(&node.name);
+        }
+        let (mut new, mut old): (Vec<&Value>, Vec<&Value>) = running.into_iter().partition(|pod| self.is_current(pod));
+        changes.delete.extend(new.drain(new.len().min(1)..).chain(old.drain(old.len().min(1)..)));
+        if let ([new], [old]) = (new.as_slice(), old.as_slice())
+            && (ready_condition(old).is_none() || self.is_available(new))
+        {
+            changes.delete.push(old);
+        }
+    }
+
+    /// Returns the pod of the present and that of an old template on a node; `None` if there are more.
+    fn versions(&self, node: &DaemonNode) -> Option<(Option<&'a Value>, Option<&'a Value>)> {
+        let mut pods = self.pods_on(&node.name);
+        pods.retain(|pod| !is_deleted(pod));
+        let (new, old): (Vec<&Value>, Vec<&Value>) = pods.into_iter().partition(|pod| self.is_current(pod));
+        (new.len() <= 1 && old.len() <= 1).then(|| (new.first().copied(), old.first().copied()))
+    }
+
+    /// Returns the nodes that the set has, or had, a pod on.
+    fn occupied(&self) -> impl Iterator<Item = &'a DaemonNode> {
+        self.nodes.iter().filter(|node| node.runs || self.pods.iter().any(|pod| target(pod) == node.name))
+    }
+
+    /// Returns the old pods to delete so that not too many are unavailable. One that is not available is replaced at
+    /// once.
+    fn replacements(&self) -> DaemonChanges<'a> {
+        let most = limit(self.set, "maxUnavailable", self.wanted()).max(1);
+        let mut unavailable = 0;
+        let mut delete = Vec::new();
+        let mut candidates = Vec::new();
+        for node in self.occupied() {
+            match self.versions(node) {
+                Some((None, Some(old))) if self.is_available(old) => candidates.push(old),
+                Some((None, Some(old))) => {
+                    unavailable += 1;
+                    delete.push(old);
+                }
+                Some((Some(new), None)) if self.is_available(new) => {}
+                _ => unavailable += 1,
+            }
+        }
+        delete.extend(candidates.into_iter().take(most.saturating_sub(unavailable)));
+        DaemonChanges { create: Vec::new(), delete }
+    }
+
+    /// Returns the nodes that get a new pod beside the old one, and the old pods that are not needed any more.
+    fn surge(&self, most: usize) -> DaemonChanges<'a> {
+        let mut changes = DaemonChanges::default();
+        let (mut surging, mut available) = (0, 0);
+        let mut candidates = Vec::new();
+        let mut elsewhere = Vec::new();
+        for node in self.occupied() {
+            let Some((new, old)) = self.versions(node) else {
+                surging += 1;
+                continue;
+            };
+            available += usize::from(old.or(new).is_some_and(|pod| self.is_available(pod)));
+            match (new, old) {
+                (_, None) => {}
+                (None, Some(old)) => match (self.is_available(old), node.runs) {
+                    (true, true) => candidates.push(node.name.as_str()),
+                    (true, false) => elsewhere.push(old),
+                    (false, true) => changes.create.push(&node.name),
+                    (false, false) => changes.delete.push(old),
+                },
+                (Some(new), Some(old)) if self.is_available(new) => changes.delete.push(old),
+                (Some(_), Some(_)) => surging += 1,
+            }
+        }
+        changes.create.extend(candidates.into_iter().take(most.saturating_sub(surging)));
+        changes.delete.extend(elsewhere.into_iter().take(available.saturating_sub(self.wanted())));
+        changes
+    }
+
+    /// Returns the status: `updateDaemonSetStatus`. Of several pods on a node, the first counts.
+    fn status(&self) -> Value {
+        let wanted = self.wanted();
+        let with_pods = |runs: bool| {
+            let nodes = self.nodes.iter().filter(move |node| node.runs == runs);
+            nodes.filter_map(|node| self.pods_on(&node.name).first().copied())
+        };
+        let here: Vec<&Value> = with_pods(true).collect();
+        let number = |is_so: &dyn Fn(&Value) -> bool| here.iter().filter(|pod| is_so(pod)).count();
+        let available = number(&|pod| self.is_available(pod));
+        json!({"currentNumberScheduled": here.len(), "desiredNumberScheduled": wanted,
+            "numberReady": number(&|pod| ready_condition(pod).is_some()), "numberAvailable": available,
+            "numberUnavailable": wanted - available, "numberMisscheduled": with_pods(false).count(),
+            "updatedNumberScheduled": number(&|pod| self.is_current(pod)),
+            "observedGeneration": metadata::generation(self.set)})
+    }
 }
 
 #[cfg(test)]
@@ -155,21 +334,73 @@ mod tests {
     use crate::clock::Clock;
     use crate::controllers::{ControllerClient, MERGE_PATCH};
     use crate::server::ApiServer;
+    use rstest::rstest;
+
+    fn node(name: &str, runs: bool) -> DaemonNode {
+        DaemonNode { name: name.to_owned(), runs, continues: true }
+    }
+
+    fn pod(node: &str, hash: &str, ready: &str) -> Value {
+        let conditions = json!([{"type": "Ready", "status": ready}]);
+        json!({"metadata": {"name": format!("{node}-{hash}"), "labels": {"controller-revision-hash": hash}},
+            "spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": conditions}})
+    }
 
     #[test]
-    fn only_pods_on_wanted_nodes_count() {
-        let pod = |node: &str, hash: &str, ready: &str| {
-            json!({"metadata": {"labels": {"controller-revision-hash": hash}}, "spec": {"nodeName": node},
-                "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}})
-        };
-        let pods = [pod("a", "new", "True"), pod("b", "old", "False"), pod("gone", "new", "True")];
-        let status =
-            status(&json!({"metadata": {"generation": 3}}), &pods, &["a", "b", "c"], "new", Timestamp::UNIX_EPOCH);
+    fn pods_on_nodes_that_want_none_are_misscheduled() {
+        let mut pods = vec![pod("a", "new", "True"), pod("b", "old", "False"), pod("no", "new", "True")];
+        metadata::set(&mut pods[0], "deletionTimestamp", "2026-01-01T00:00:00Z");
+        let nodes = [node("a", true), node("b", true), node("c", true), node("no", false)];
+        let set = json!({"metadata": {"generation": 3}});
+        let state = SetState { set: &set, nodes: &nodes, pods: &pods, hash: "new", now: Timestamp::UNIX_EPOCH };
         assert_eq!(
-            status,
+            state.status(),
             json!({"currentNumberScheduled": 2, "desiredNumberScheduled": 3, "numberReady": 1, "numberAvailable": 1,
-                "numberUnavailable": 2, "numberMisscheduled": 0, "updatedNumberScheduled": 1, "observedGeneration": 3})
+                "numberUnavailable": 2, "numberMisscheduled": 1, "updatedNumberScheduled": 1, "observedGeneration": 3})
         );
+    }
+
+    /// As `TestDaemonSetUpdatesSomeOldPodsNotReady` and others in `pkg/controller/daemon/update_test.go`.
+    #[rstest]
+    #[case::one_at_a_time(1, 0, &[("a", "old", "True"), ("b", "old", "True")], &[], &["a-old"])]
+    #[case::unavailable_at_once(1, 0, &[("a", "old", "False"), ("b", "old", "True")], &[], &["a-old"])]
+    #[case::waits(1, 0, &[("a", "new", "False"), ("b", "old", "True")], &[], &[])]
+    #[case::surges(0, 1, &[("a", "old", "True"), ("b", "old", "True")], &["a"], &[])]
+    #[case::surge_waits(0, 1, &[("a", "old", "True"), ("a", "new", "False"), ("b", "old", "True")], &[], &[])]
+    #[case::surge_of_unavailable(0, 1, &[("a", "old", "False"), ("b", "old", "True")], &["a", "b"], &[])]
+    fn updates(
+        #[case] max_unavailable: usize,
+        #[case] max_surge: usize,
+        #[case] pods: &[(&str, &str, &str)],
+        #[case] create: &[&str],
+        #[case] delete: &[&str],
+    ) {
+        let set = json!({"spec": {"updateStrategy": {"type": "RollingUpdate",
+            "rollingUpdate": {"maxUnavailable": max_unavailable, "maxSurge": max_surge}}}});
+        let nodes = [node("a", true), node("b", true)];
+        let pods: Vec<Value> = pods.iter().map(|(node, hash, ready)| pod(node, hash, ready)).collect();
+        let state = SetState { set: &set, nodes: &nodes, pods: &pods, hash: "new", now: Timestamp::UNIX_EPOCH };
+        let changes = if max_surge == 0 { state.replacements() } else { state.surge(max_surge) };
+        assert_eq!(changes.create, create);
+        assert_eq!(changes.delete.into_iter().map(metadata::name).collect::<Vec<_>>(), delete);
+    }
+
+    /// See `NodeShouldRunDaemonPod`, and `AddOrUpdateDaemonPodTolerations` in
+    /// `pkg/controller/daemon/util/daemonset_util.go`.
+    #[rstest]
+    #[case::no_taint("", "", (true, true))]
+    #[case::schedule("example.com/x", "NoSchedule", (false, true))]
+    #[case::execute("example.com/x", "NoExecute", (false, false))]
+    #[case::network("node.kubernetes.io/network-unavailable", "NoSchedule", (true, true))]
+    fn taints(#[case] key: &str, #[case] effect: &str, #[case] expected: (bool, bool)) {
+        let server = ApiServer::builder().build();
+        let kind = server.registry().get("apps", "v1", "daemonsets").cloned().expect("a resource");
+        let controller = NamespaceController::new(&server, &kind, "default");
+        let set = json!({"spec": {"template": {"spec": {"hostNetwork": true}}}});
+        let taints = if key.is_empty() { json!([]) } else { json!([{"key": key, "effect": effect}]) };
+        let node = json!({"metadata": {"name": "n"}, "spec": {"unschedulable": true, "taints": taints}});
+        let node = DaemonNode::of(&controller, &set, &node);
+        assert_eq!((node.runs, node.continues), expected);
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,6 +10,8 @@ use crate::metadata::{self, is_deleted};
 
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
+/// The annotation of a replica set with the revisions that it had before a rollback to it.
+const HISTORY: &str = "deployment.kubernetes.io/revision-history";
 
 /// Annotations of a Deployment that are not copied to its replica sets (`annotationsToSkip` in
 /// `pkg/controller/deployment/util/deployment_util.go`).
@@ -17,60 +19,103 @@ const NOT_COPIED: [&str; 6] = [
     REVISION,
     DESIRED,
     MAX_REPLICAS,
-    "deployment.kubernetes.io/revision-history",
+    HISTORY,
     "deprecated.deployment.rollback.to",
     "kubectl.kubernetes.io/last-applied-configuration",
 ];
 
+/// Most characters of the annotation with earlier revisions (`maxRevHistoryLengthInChars`).
+const HISTORY_LENGTH: usize = 2000;
+
 /// Syncs the replica sets and the status of one Deployment.
 pub(super) async fn keep(controller: &NamespaceController, name: &str) {
     let Some(deployment) = controller.workload(name) else { return };
+    let now = controller.agent.server().clock().now();
     if is_deleted(&deployment) {
-        return;
+        let sets = controller.controlled_objects("apps", "replicasets", &deployment);
+        let status = progress::status(&deployment, &sets, new_set(&deployment, &sets), now);
+        return controller.write_status(&deployment, &status).await;
     }
     controller.claim("apps", "replicasets", &deployment).await;
-    let now = controller.agent.server().clock().now();
     let deployment = match progress::paused(&deployment, now) {
         Some(conditions) => set_conditions(controller, deployment, conditions).await,
         None => deployment,
     };
     let sets = controller.controlled_objects("apps", "replicasets", &deployment);
-    let new = sets.iter().find(|set| same_template(set, &deployment));
+    let new = new_set(&deployment, &sets);
     let mut conditions = None;
-    let rolls = deployment["spec"]["paused"] != json!(true) && !is_scaling_event(&deployment, &sets);
-    if !rolls {
-        for (set, replicas) in scaled(&deployment, new, &sets) {
-            scale(controller, &deployment, set, replicas).await;
-        }
-    } else if let Some(new) = new {
+    if let Some(new) = new {
         mark_revision(controller, &deployment, new, &sets).await;
         conditions = progress::found(&deployment, metadata::name(new), now);
-        for (set, replicas) in next_replicas(&deployment, new, &sets) {
-            scale(controller, &deployment, set, replicas).await;
-        }
-    } else {
-        let (set, error) = create_set(controller, &deployment, &sets).await;
-        conditions = progress::created(&deployment, &set, error.as_deref(), now);
-        if let Some(error) = error {
-            controller.record(&deployment, "ReplicaSetCreateError", progress::failed_creation(&set, &error));
-            if let Some(conditions) = conditions {
-                set_conditions(controller, deployment, conditions).await;
+    }
+    let is_paused = deployment["spec"]["paused"] == json!(true);
+    let rolls = !is_paused && !is_scaling_event(&deployment, &sets);
+    let changes = match new {
+        _ if !rolls => scaled(&deployment, new, &sets),
+        _ if !is_rolling(&deployment) && has_old_pods(controller, new, &sets) => without_pods(new, &sets),
+        Some(new) => next_replicas(&deployment, new, &sets),
+        None => {
+            let (set, error) = create_set(controller, &deployment, &sets).await;
+            conditions = progress::created(&deployment, &set, error.as_deref(), now);
+            if let Some(error) = error {
+                controller.record(&deployment, "ReplicaSetCreateError", progress::failed_creation(&set, &error));
+                if let Some(conditions) = conditions {
+                    set_conditions(controller, deployment, conditions).await;
+                }
+                return;
             }
-            return;
+            Vec::new()
         }
+    };
+    for (set, replicas) in changes {
+        scale(controller, &deployment, set, replicas).await;
     }
     let Some(mut deployment) = controller.workload(name) else { return };
     if let Some(conditions) = conditions {
         deployment = set_conditions(controller, deployment, conditions).await;
     }
     let sets = controller.controlled_objects("apps", "replicasets", &deployment);
-    for set in beyond_history(&deployment, &sets) {
-        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", controller.namespace, metadata::name(set));
-        controller.agent.delete(&path, Some(&json!({"preconditions": {"uid": metadata::uid(set)}}))).await;
+    if is_paused || rolls && progress::is_complete(&deployment, &deployment["status"]) {
+        for set in beyond_history(&deployment, &sets) {
+            let options = json!({"preconditions": {"uid": metadata::uid(set)}});
+            controller.agent.delete(&set_path(controller, metadata::name(set)), Some(&options)).await;
+        }
     }
-    let new = sets.iter().find(|set| same_template(set, &deployment));
+    let new = new_set(&deployment, &sets);
     let status = if rolls { progress::rollout_status } else { progress::status }(&deployment, &sets, new, now);
     controller.write_status(&deployment, &status).await;
+}
+
+/// Returns the replica set of the present template, the oldest if there are several: `FindNewReplicaSet`.
+fn new_set<'a>(deployment: &Value, sets: &'a [Value]) -> Option<&'a Value> {
+    let same = sets.iter().filter(|set| same_template(set, deployment));
+    same.min_by_key(|set| metadata::text(set, "creationTimestamp"))
+}
+
+/// Returns the replica sets that are not the new one.
+fn old_sets<'a>(new: Option<&Value>, sets: &'a [Value]) -> impl Iterator<Item = &'a Value> {
+    let new = new.map(|new| metadata::uid(new).to_owned());
+    sets.iter().filter(move |set| Some(metadata::uid(set)) != new.as_deref())
+}
+
+/// Returns true if old replica sets have pods or are to have some. Pods that are being deleted count until they have
+/// ended: `oldPodsRunning`.
+fn has_old_pods(controller: &NamespaceController, new: Option<&Value>, sets: &[Value]) -> bool {
+    let has_ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
+    old_sets(new, sets).any(|set| {
+        let pods = || controller.controlled_objects("", "pods", set);
+        count(set, "/spec/replicas") > 0 || count(set, "/status/replicas") > 0 || !pods().iter().all(has_ended)
+    })
+}
+
+/// Returns the old replica sets that are to have no pods any more.
+fn without_pods<'a>(new: Option<&Value>, sets: &'a [Value]) -> Vec<(&'a Value, i64)> {
+    old_sets(new, sets).filter(|set| count(set, "/spec/replicas") > 0).map(|set| (set, 0)).collect()
+}
+
+fn set_path(controller: &NamespaceController, name: &str) -> String {
+    let slash = if name.is_empty() { "" } else { "/" };
+    format!("/apis/apps/v1/namespaces/{}/replicasets{slash}{name}", controller.namespace)
 }
 
 /// Writes conditions; returns the deployment with them.
@@ -81,31 +126,30 @@ async fn set_conditions(controller: &NamespaceController, mut deployment: Value,
     deployment
 }
 
-/// Returns the old replica sets without pods that exceed `revisionHistoryLimit`, the oldest first; none before the
-/// rollout is done.
+/// Returns those of the oldest replica sets beyond `revisionHistoryLimit` that have no pods, the oldest first:
+/// `cleanupDeployment`.
 fn beyond_history<'a>(deployment: &Value, sets: &'a [Value]) -> Vec<&'a Value> {
     let Some(limit) = deployment.pointer("/spec/revisionHistoryLimit").and_then(Value::as_i64) else {
         return Vec::new();
     };
-    let wanted = desired_replicas(deployment);
-    let is_new = |set: &&Value| same_template(set, deployment);
-    if sets.iter().find(is_new).is_none_or(|new| count(new, "/status/availableReplicas") != wanted) {
-        return Vec::new();
-    }
-    let empty = |set: &&Value| {
-        count(set, "/spec/replicas") == 0 && count(set, "/status/replicas") == 0 && !is_deleted(set) && !is_new(set)
-    };
-    let mut old: Vec<&Value> = sets.iter().filter(empty).collect();
+    let mut old: Vec<&Value> = old_sets(new_set(deployment, sets), sets).filter(|set| !is_deleted(set)).collect();
     old.sort_by_key(|set| revision(set));
     let surplus = old.len().saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
     old.truncate(surplus);
+    old.retain(|set| {
+        let is_observed = metadata::generation(set) <= count(set, "/status/observedGeneration");
+        is_observed && count(set, "/spec/replicas") == 0 && count(set, "/status/replicas") == 0
+    });
     old
 }
 
-/// Returns a hash of the template in the alphabet of generated names.
-pub(super) fn template_hash(template: &Value) -> String {
+/// Returns a hash of the template in the alphabet of generated names; another one after each collision.
+pub(super) fn template_hash(template: &Value, collisions: i64) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    let text = template.to_string();
+    let mut text = template.to_string();
+    if collisions > 0 {
+        text.push_str(&collisions.to_string());
+    }
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     hash.to_string().bytes().map(|digit| char::from(ALPHABET[usize::from(digit) % ALPHABET.len()])).collect()
 }
@@ -124,7 +168,8 @@ fn revision(object: &Value) -> i64 {
 
 /// Creates the replica set of the present template. Returns its name, and why it cannot be created.
 async fn create_set(controller: &NamespaceController, deployment: &Value, sets: &[Value]) -> (String, Option<String>) {
-    let hash = template_hash(&deployment["spec"]["template"]);
+    let collisions = count(deployment, "/status/collisionCount");
+    let hash = template_hash(&deployment["spec"]["template"], collisions);
     let name = metadata::name(deployment);
     let mut template = deployment["spec"]["template"].clone();
     metadata::set_label(&mut template, HASH_LABEL, hash.as_str());
@@ -134,30 +179,35 @@ async fn create_set(controller: &NamespaceController, deployment: &Value, sets: 
     let existing: i64 = sets.iter().map(|set| count(set, "/spec/replicas")).sum();
     let (surge, _) = resolve_fenceposts(deployment);
     let room = (desired_replicas(deployment) + surge - existing).clamp(0, desired_replicas(deployment));
-    let replicas = if !is_rolling(deployment) && existing > 0 { 0 } else { room };
+    let replicas = if is_rolling(deployment) { room } else { desired_replicas(deployment) };
+    let mut annotations = set_annotations(deployment, next);
+    annotations.extend(size_annotations(deployment));
     let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet",
         "metadata": {"name": format!("{name}-{hash}"), "namespace": controller.namespace, "labels": template["metadata"]["labels"],
-            "annotations": set_annotations(deployment, next), "ownerReferences": controller.owner_references(deployment)},
+            "annotations": Value::Object(annotations), "ownerReferences": controller.owner_references(deployment)},
         "spec": {"replicas": replicas, "minReadySeconds": count(deployment, "/spec/minReadySeconds"), "selector": selector,
             "template": template}});
-    let path = format!("/apis/apps/v1/namespaces/{}/replicasets", controller.namespace);
-    let response = controller.agent.create(&path, &set).await;
-    let set = metadata::name(&set).to_owned();
-    // One that exists is found in the next round.
-    (
-        set,
-        (!response.is_ok() && response.code != 409 && !response.is_for_ending_namespace()).then(|| response.message()),
-    )
+    let response = controller.agent.create(&set_path(controller, ""), &set).await;
+    let name = metadata::name(&set).to_owned();
+    if response.code == 409 {
+        // One of this template is found in the next round; else another name is needed.
+        let stored = controller.controlled_objects("apps", "replicasets", deployment);
+        if !stored.iter().any(|set| metadata::name(set) == name && same_template(set, deployment)) {
+            controller.write_status(deployment, &json!({"collisionCount": collisions + 1})).await;
+        }
+        return (name, None);
+    }
+    let is_refused = !response.is_ok() && !response.is_for_ending_namespace();
+    (name, is_refused.then(|| response.message()))
 }
 
-/// Returns the Deployment's annotations (such as the change cause) with the revision and the sizes added.
-fn set_annotations(deployment: &Value, revision: i64) -> Value {
+/// Returns the Deployment's annotations (such as the change cause) with the revision added.
+fn set_annotations(deployment: &Value, revision: i64) -> Map {
     let own = metadata::annotations(deployment).into_iter().flatten();
     let kept = own.filter(|(name, _)| !NOT_COPIED.contains(&name.as_str()));
     let mut all: Map = kept.map(|(name, value)| (name.clone(), value.clone())).collect();
     all.insert(REVISION, json!(revision.to_string()));
-    all.extend(size_annotations(deployment));
-    Value::Object(all)
+    all
 }
 
 /// Returns the annotations of a replica set about the size of its Deployment.
@@ -173,17 +223,15 @@ async fn mark_revision(controller: &NamespaceController, deployment: &Value, new
     let delay = |workload: &Value| count(workload, "/spec/minReadySeconds");
     let newest = sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new)).map(revision).max().unwrap_or(0);
     let wanted = revision(new).max(newest + 1);
-    if set_annotations(deployment, wanted)
-        .as_object()
-        .into_iter()
-        .flatten()
-        .any(|(k, v)| new["metadata"]["annotations"][k] != *v)
-        || delay(new) != delay(deployment)
-    {
-        let patch = json!({"metadata": {"annotations": set_annotations(deployment, wanted)},
+    let mut annotations = set_annotations(deployment, wanted);
+    if let Some(history) = revision_history(new).filter(|_| revision(new) < wanted) {
+        annotations.insert(HISTORY, history.into());
+    }
+    let known = &new["metadata"]["annotations"];
+    if annotations.iter().any(|(name, value)| known[name] != *value) || delay(new) != delay(deployment) {
+        let patch = json!({"metadata": {"annotations": Value::Object(annotations)},
             "spec": {"minReadySeconds": delay(deployment)}});
-        let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{}", controller.namespace, metadata::name(new));
-        controller.agent.patch(&path, MERGE_PATCH, &patch).await;
+        controller.agent.patch(&set_path(controller, metadata::name(new)), MERGE_PATCH, &patch).await;
     }
     if revision(deployment) != wanted {
         let patch = json!({"metadata": {"annotations": {REVISION: wanted.to_string()}}});
@@ -196,30 +244,33 @@ async fn mark_revision(controller: &NamespaceController, deployment: &Value, new
     }
 }
 
+/// Returns the earlier revisions of a replica set and its present one, which it is about to lose. The oldest ones that
+/// do not fit are left out.
+fn revision_history(set: &Value) -> Option<String> {
+    let present = metadata::annotation(set, REVISION)?;
+    let mut all = metadata::annotation(set, HISTORY).unwrap_or_default();
+    while !all.is_empty() && all.len() + 1 + present.len() > HISTORY_LENGTH {
+        all = all.split_once(',').map_or("", |(_, rest)| rest);
+    }
+    Some(if all.is_empty() { present.to_owned() } else { format!("{all},{present}") })
+}
+
 async fn scale(controller: &NamespaceController, deployment: &Value, set: &Value, replicas: i64) {
-    let name = metadata::name(set);
-    let path = format!("/apis/apps/v1/namespaces/{}/replicasets/{name}", controller.namespace);
+    let path = set_path(controller, metadata::name(set));
     let annotations: Map = size_annotations(deployment).into_iter().collect();
     let patch = json!({"metadata": {"annotations": Value::Object(annotations)}, "spec": {"replicas": replicas}});
     controller.agent.patch(&path, MERGE_PATCH, &patch).await;
 }
 
-/// Returns the replica sets to scale now, with their new sizes.
+/// Returns the replica sets to scale now, with their new sizes. With the strategy Recreate, there are no old pods.
 fn next_replicas<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> Vec<(&'a Value, i64)> {
     let wanted = desired_replicas(deployment);
     let size = |set: &Value| count(set, "/spec/replicas");
-    let old: Vec<&Value> =
-        sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new) && size(set) > 0).collect();
+    let old: Vec<&Value> = old_sets(Some(new), sets).filter(|set| size(set) > 0).collect();
     let old_size: i64 = old.iter().map(|set| size(set)).sum();
     let new_size = size(new);
     if !is_rolling(deployment) {
-        let left = sets.iter().filter(|set| metadata::uid(set) != metadata::uid(new));
-        let running: i64 = left.map(|set| count(set, "/status/replicas")).sum();
-        let mut changes: Vec<(&Value, i64)> = old.into_iter().map(|set| (set, 0)).collect();
-        if changes.is_empty() && running == 0 && new_size != wanted {
-            changes.push((new, wanted));
-        }
-        return changes;
+        return if new_size == wanted { Vec::new() } else { vec![(new, wanted)] };
     }
     let (surge, unavailable) = resolve_fenceposts(deployment);
     if new_size > wanted {
@@ -237,7 +288,8 @@ fn next_replicas<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> V
     }
     let available = |set: &Value| count(set, "/status/availableReplicas");
     let mut oldest_first: Vec<(&Value, i64)> = old.into_iter().map(|set| (set, size(set))).collect();
-    oldest_first.sort_by_key(|(set, _)| revision(set));
+    let age = |set: &Value| (metadata::text(set, "creationTimestamp").to_owned(), metadata::name(set).to_owned());
+    oldest_first.sort_by_key(|(set, _)| age(set));
     // Unavailable pods of all old sets go first: that does not reduce availability.
     for (set, left) in &mut oldest_first {
         let fewer = (*left - available(set)).clamp(0, surplus);
@@ -256,7 +308,14 @@ fn next_replicas<'a>(deployment: &Value, new: &'a Value, sets: &'a [Value]) -> V
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::Clock;
+    use crate::controllers::ControllerClient;
+    use crate::server::ApiServer;
+    use crate::store::ResourceId;
     use rstest::rstest;
 
     fn deployment(replicas: i64, surge: &Value, unavailable: &Value) -> Value {
@@ -276,10 +335,12 @@ mod tests {
         assert_eq!(resolve_fenceposts(&deployment(4, &surge, &unavailable)), expected);
     }
 
+    /// See `cleanupDeployment` in `pkg/controller/deployment/sync.go`: a set with pods takes a place, and is kept.
     #[rstest]
     #[case(0, &["a", "b"])]
-    #[case(1, &["a"])]
-    #[case(2, &[])]
+    #[case(1, &["a", "b"])]
+    #[case(2, &["a"])]
+    #[case(3, &[])]
     fn history_is_limited(#[case] limit: i64, #[case] expected: &[&str]) {
         let template = json!({"spec": {"containers": []}});
         let deployment = json!({"spec": {"replicas": 1, "revisionHistoryLimit": limit, "template": template}});
@@ -293,6 +354,20 @@ mod tests {
         let sets = [old("b", "2", 0), old("a", "1", 0), old("busy", "3", 1), new];
         let gone: Vec<&str> = beyond_history(&deployment, &sets).into_iter().map(metadata::uid).collect();
         assert_eq!(gone, expected);
+    }
+
+    /// See `SetNewReplicaSetAnnotations` in `pkg/controller/deployment/util/deployment_util.go`.
+    #[rstest]
+    #[case::first("", Some("3"))]
+    #[case::more("1,2", Some("1,2,3"))]
+    fn a_rollback_keeps_the_earlier_revisions(#[case] known: &str, #[case] expected: Option<&str>) {
+        let mut set = set("s", 0, 0);
+        assert_eq!(revision_history(&set), None);
+        metadata::set_annotation(&mut set, REVISION, "3");
+        metadata::set_annotation(&mut set, HISTORY, known);
+        assert_eq!(revision_history(&set).as_deref(), expected);
+        metadata::set_annotation(&mut set, HISTORY, format!("1,{}", "2".repeat(HISTORY_LENGTH - 2)));
+        assert_eq!(revision_history(&set), Some(format!("{},3", "2".repeat(HISTORY_LENGTH - 2))));
     }
 
     #[test]
@@ -316,5 +391,38 @@ mod tests {
         let changes = next_replicas(&deployment(4, &json!(1), &json!(1)), &new, &sets);
         let shown: Vec<(&str, i64)> = changes.iter().map(|(set, size)| (metadata::uid(set), *size)).collect();
         assert_eq!(shown, expected);
+    }
+
+    /// See `rolloutRecreate` in `pkg/controller/deployment/recreate.go`.
+    #[tokio::test(start_paused = true)]
+    async fn with_recreate_a_new_set_waits_for_the_end_of_old_pods() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        tokio::spawn(super::super::run_workload_controllers(server.clone()));
+        let client = ControllerClient::new(&server, "user");
+        let sizes = || async {
+            server.clock().sleep(Duration::from_secs(1)).await;
+            let mut sets: Vec<Value> = server
+                .list(&ResourceId::new("apps", "replicasets"), Some("default"))
+                .iter()
+                .map(|set| set.value())
+                .collect();
+            sets.sort_by_key(revision);
+            sets.iter().map(|set| count(set, "/spec/replicas")).collect::<Vec<_>>()
+        };
+        let deployments = "/apis/apps/v1/namespaces/default/deployments";
+        let deployment = json!({"metadata": {"name": "d"}, "spec": {"replicas": 1, "strategy": {"type": "Recreate"},
+            "selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": {"labels": {"app": "d"}},
+                "spec": {"containers": [{"name": "c", "image": "a"}]}}}});
+        assert!(client.create(deployments, &deployment).await.is_ok());
+        assert_eq!(sizes().await, [1]);
+        let pod = server.list(&ResourceId::new("", "pods"), Some("default"))[0].name().to_owned();
+        let pod = format!("/api/v1/namespaces/default/pods/{pod}");
+        let finalizers = |all: Value| json!({"metadata": {"finalizers": all}});
+        client.patch(&pod, MERGE_PATCH, &finalizers(json!(["example.com/wait"]))).await;
+        let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "b"}]}}}});
+        client.patch(&format!("{deployments}/d"), MERGE_PATCH, &image).await;
+        assert_eq!(sizes().await, [0]);
+        client.patch(&pod, MERGE_PATCH, &finalizers(Value::Null)).await;
+        assert_eq!(sizes().await, [0, 1]);
     }
 }

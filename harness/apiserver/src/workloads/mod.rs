@@ -277,6 +277,16 @@ impl NamespaceController {
 
     /// Records a warning about a workload.
     fn record(&self, workload: &Value, reason: &str, message: String) {
+        let event = Event { warning: true, ..self.event(workload, reason, message) };
+        self.agent.server().events().record(event);
+    }
+
+    /// Records what went well with a workload.
+    fn record_success(&self, workload: &Value, reason: &str, message: String) {
+        self.agent.server().events().record(self.event(workload, reason, message));
+    }
+
+    fn event(&self, workload: &Value, reason: &str, message: String) -> Event {
         let about = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind,
             "namespace": self.namespace, "name": metadata::name(workload), "uid": metadata::uid(workload),
             "resourceVersion": metadata::resource_version(workload)});
@@ -286,14 +296,30 @@ impl NamespaceController {
             "replicasets" => "replicaset-controller",
             "daemonsets" => "daemonset-controller",
             "jobs" => "job-controller",
+            "cronjobs" => "cronjob-controller",
             _ => "replication-controller",
         };
-        self.agent.server().events().record(Event::warning(about, component, reason, message));
+        Event::new(about, component, reason, message)
     }
 
-    async fn delete_pod(&self, pod: &Value) {
+    /// Deletes a pod of a workload. Its end, or the error, is an event (`DeletePod` in
+    /// `pkg/controller/controller_utils.go` and `pkg/controller/statefulset/stateful_pod_control.go`).
+    async fn delete_pod(&self, owner: &Value, pod: &Value) -> Result<(), String> {
         let name = metadata::name(pod);
-        self.agent.delete(&self.pods(name), Some(&json!({"preconditions": {"uid": metadata::uid(pod)}}))).await;
+        let options = json!({"preconditions": {"uid": metadata::uid(pod)}});
+        let response = self.agent.delete(&self.pods(name), Some(&options)).await;
+        let set = (&*self.kind.kind == "StatefulSet").then(|| metadata::name(owner));
+        if response.is_ok() {
+            let text = set.map(|set| format!("Delete Pod {name} in StatefulSet {set} successful"));
+            let text = text.unwrap_or_else(|| format!("Deleted pod: {name}"));
+            self.record_success(owner, "SuccessfulDelete", text);
+        } else if !matches!(response.code, 404 | 409) {
+            let error = response.message();
+            let text = set.map(|set| format!("Delete Pod {name} in StatefulSet {set} failed error: {error}"));
+            self.record(owner, "FailedDelete", text.unwrap_or_else(|| format!("Error deleting: {error}")));
+            return Err(error);
+        }
+        Ok(())
     }
 
     /// Patches the status fields that differ.
@@ -349,19 +375,24 @@ fn is_ready(pod: &Value) -> bool {
 
 /// Returns true if the pod has been ready for the workload's `minReadySeconds`.
 fn is_available(pod: &Value, workload: &Value, now: Timestamp) -> bool {
+    is_active(pod) && has_been_ready(pod, workload, now)
+}
+
+/// Returns true if the pod has been ready for the workload's `minReadySeconds`, even if it is being deleted:
+/// `IsPodAvailable` in `pkg/api/v1/pod/util.go`.
+fn has_been_ready(pod: &Value, workload: &Value, now: Timestamp) -> bool {
     let delay = min_ready(workload);
     let since = || ready_since(pod).and_then(|since| since.checked_add(delay).ok());
-    is_ready(pod) && (delay.is_zero() || since().is_some_and(|at| at <= now))
+    ready_condition(pod).is_some() && (delay.is_zero() || since().is_some_and(|at| at <= now))
 }
 
 fn min_ready(workload: &Value) -> Duration {
     Duration::from_secs(u64::try_from(count(workload, "/spec/minReadySeconds")).unwrap_or(0))
 }
 
-/// Returns the time since which an active pod has been ready.
+/// Returns the time since which a pod has been ready.
 fn ready_since(pod: &Value) -> Option<Timestamp> {
-    let condition = ready_condition(pod).filter(|_| is_active(pod))?;
-    condition["lastTransitionTime"].as_str()?.parse().ok()
+    ready_condition(pod)?["lastTransitionTime"].as_str()?.parse().ok()
 }
 
 fn ready_condition(pod: &Value) -> Option<&Value> {

@@ -199,9 +199,12 @@ fn set_progress(conditions: &mut Conditions, deployment: &Value, status: &Value,
     }
 }
 
-fn is_complete(deployment: &Value, status: &Value) -> bool {
+/// Returns true if all pods are new and available, as of the present generation: `DeploymentComplete`.
+pub(super) fn is_complete(deployment: &Value, status: &Value) -> bool {
     let wanted = desired_replicas(deployment);
-    ["updatedReplicas", "replicas", "availableReplicas"].iter().all(|field| status[*field] == json!(wanted))
+    let known = |field: &str| status[field].as_i64().unwrap_or(0);
+    known("observedGeneration") >= metadata::generation(deployment)
+        && ["updatedReplicas", "replicas", "availableReplicas"].iter().all(|field| known(field) == wanted)
 }
 
 fn has_progressed(old: &Value, new: &Value) -> bool {

@@ -90,7 +90,7 @@ fn data(set: &Value) -> Value {
 }
 
 fn new_revision(controller: &NamespaceController, set: &Value, data: Value, number: i64) -> Value {
-    let hash = super::deployment::template_hash(&set["spec"]["template"]);
+    let hash = super::deployment::template_hash(&set["spec"]["template"], 0);
     let label = if &*controller.kind.kind == "DaemonSet" { REVISION_LABEL } else { HASH_LABEL };
     let mut labels = set["spec"]["template"]["metadata"]["labels"].clone();
     labels[label] = json!(hash);

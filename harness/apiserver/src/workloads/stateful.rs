@@ -4,7 +4,9 @@
 use jiff::Timestamp;
 
 use super::revisions::{REVISION_LABEL, RevisionHistory};
-use super::{NamespaceController, claims, count, desired_replicas, is_active, is_available, is_ready};
+use super::{
+    NamespaceController, claims, count, desired_replicas, has_been_ready, is_active, is_available, ready_condition,
+};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 
@@ -110,7 +112,7 @@ async fn move_on(controller: &NamespaceController, versioned: &VersionedSet<'_>,
                     controller.record(set, "FailedCreate", message);
                 }
             }
-            Some(pod) if !is_active(pod) && !is_deleted(pod) => controller.delete_pod(pod).await,
+            Some(pod) if !is_active(pod) && !is_deleted(pod) => _ = controller.delete_pod(set, pod).await,
             Some(pod) if is_available(pod, set, now) => continue,
             // The claims of a pod that waits for them are created again.
             Some(pod) if is_active(pod) && pod["status"]["phase"] == "Pending" => {
@@ -124,9 +126,12 @@ async fn move_on(controller: &NamespaceController, versioned: &VersionedSet<'_>,
     }
     let mut surplus: Vec<&Value> = pods.iter().filter(|pod| !ordinals.contains(&number(pod))).collect();
     surplus.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
-    for pod in surplus {
-        if !is_deleted(pod) {
-            controller.delete_pod(pod).await;
+    for (index, pod) in surplus.iter().enumerate() {
+        // Of several that are not available, the one with the lowest ordinal is the first to go.
+        let waits =
+            || !is_available(pod, set, now) && surplus[index + 1..].iter().any(|pod| !is_available(pod, set, now));
+        if !is_deleted(pod) && (parallel || !waits()) {
+            _ = controller.delete_pod(set, pod).await;
         }
         if !parallel {
             return;
@@ -139,7 +144,7 @@ async fn move_on(controller: &NamespaceController, versioned: &VersionedSet<'_>,
     updated.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
     for pod in updated {
         if metadata::label(pod, REVISION_LABEL) != Some(versioned.history.update()) && !is_deleted(pod) {
-            controller.delete_pod(pod).await;
+            _ = controller.delete_pod(set, pod).await;
             return;
         }
         // The next one waits until those before it are available.
@@ -149,12 +154,15 @@ async fn move_on(controller: &NamespaceController, versioned: &VersionedSet<'_>,
     }
 }
 
+/// Returns the status: `computeReplicaStatus`.
 fn status(set: &Value, pods: &[Value], current: &str, update: &str, now: Timestamp) -> Value {
-    let replicas = pods.iter().filter(|pod| is_active(pod)).count();
-    let ready = pods.iter().filter(|pod| is_ready(pod)).count();
-    let available = pods.iter().filter(|pod| is_available(pod, set, now)).count();
+    let replicas = pods.len();
+    // A pod that is being deleted counts as ready until it is not, but has no revision.
+    let runs = |pod: &&Value| pod["status"]["phase"] == "Running" && ready_condition(pod).is_some();
+    let ready = pods.iter().filter(runs).count();
+    let available = pods.iter().filter(runs).filter(|pod| has_been_ready(pod, set, now)).count();
     let with = |revision: &str| {
-        let has = |pod: &&Value| is_active(pod) && metadata::label(pod, REVISION_LABEL) == Some(revision);
+        let has = |pod: &&Value| !is_deleted(pod) && metadata::label(pod, REVISION_LABEL) == Some(revision);
         pods.iter().filter(has).count()
     };
     let updated = with(update);
@@ -239,5 +247,23 @@ mod tests {
         assert_eq!(revisions(), [(before[1].0.clone(), 2), (before[0].0.clone(), 3)]);
         let set = server.get(&ResourceId::new("apps", "statefulsets"), "default", "s").expect("a set").value();
         assert_eq!(set["status"]["currentRevision"], before[0].0.as_str());
+    }
+
+    /// See `computeReplicaStatus` in `pkg/controller/statefulset/stateful_set_control.go`.
+    #[test]
+    fn a_pod_counts_until_it_is_gone() {
+        let pod = |phase: &str, ends: bool| {
+            let mut pod = json!({"metadata": {"labels": {REVISION_LABEL: "s-1"}}, "status": {"phase": phase,
+                "conditions": [{"type": "Ready", "status": if phase == "Running" { "True" } else { "False" }}]}});
+            if ends {
+                metadata::set(&mut pod, "deletionTimestamp", "2026-01-01T00:00:00Z");
+            }
+            pod
+        };
+        let pods = [pod("Running", false), pod("Running", true), pod("Failed", false), pod("Pending", false)];
+        let set = json!({"metadata": {"generation": 1}, "spec": {"replicas": 4}});
+        let status = status(&set, &pods, "s-1", "s-2", Timestamp::UNIX_EPOCH);
+        let counts = ["replicas", "readyReplicas", "availableReplicas", "currentReplicas", "updatedReplicas"];
+        assert_eq!(counts.map(|field| status[field].as_i64().unwrap()), [4, 2, 2, 3, 0]);
     }
 }

@@ -22,7 +22,7 @@ pub(super) async fn sync(controller: &NamespaceController, name: &str) -> Option
     let jobs = controller.controlled_objects("batch", "jobs", &cron_job);
     let now = controller.agent.server().clock().now();
     let mut sync = CronJobSync { controller, before: cron_job["status"].clone(), cron_job, now };
-    sync.report_missing(&jobs).await;
+    sync.report_jobs(&jobs);
     sync.forget_ended(&jobs);
     let next = match sync.start_due().await {
         Ok(next) => next,
@@ -57,23 +57,32 @@ impl CronJobSync<'_> {
         self.cron_job["status"]["active"] = if active.is_empty() { Value::Null } else { Value::Array(active) };
     }
 
-    /// Creates an event for each active job that is gone.
-    async fn report_missing(&self, jobs: &[Value]) {
-        let is_there = |reference: &Value| jobs.iter().any(|job| reference["uid"] == metadata::uid(job));
-        for reference in self.active().iter().filter(|reference| !is_there(reference)) {
-            let namespace = &self.controller.namespace;
-            let name = metadata::name(&self.cron_job);
-            let now = format_time(self.now);
-            let job = reference["name"].as_str().unwrap_or_default();
-            let event = json!({"apiVersion": "v1", "kind": "Event",
-                "metadata": {"namespace": namespace, "name": format!("{name}.{:x}", self.now.as_nanosecond())},
-                "involvedObject": {"apiVersion": "batch/v1", "kind": "CronJob", "namespace": namespace, "name": name,
-                    "uid": metadata::uid(&self.cron_job)},
-                "reason": "MissingJob", "message": format!("Active job went missing: {job}"), "type": "Normal",
-                "source": {"component": "cronjob-controller"}, "reportingComponent": "cronjob-controller",
-                "firstTimestamp": now, "lastTimestamp": now, "count": 1});
-            self.controller.agent.create(&format!("/api/v1/namespaces/{namespace}/events"), &event).await;
+    /// Records an event about each active job that has ended or is gone, and each unknown one that runs.
+    fn report_jobs(&self, jobs: &[Value]) {
+        let active = self.active();
+        for job in jobs {
+            let name = metadata::name(job);
+            match (active.iter().any(|known| known["uid"] == metadata::uid(job)), job::finish_time(job)) {
+                (false, None) => {
+                    let message = format!("Saw a job that the controller did not create or forgot: {name}");
+                    self.controller.record(&self.cron_job, "UnexpectedJob", message);
+                }
+                (true, Some(_)) => {
+                    let condition = if has_succeeded(job) { "Complete" } else { "Failed" };
+                    self.record("SawCompletedJob", format!("Saw completed job: {name}, condition: {condition}"));
+                }
+                _ => {}
+            }
         }
+        let is_there = |reference: &Value| jobs.iter().any(|job| reference["uid"] == metadata::uid(job));
+        for reference in active.iter().filter(|reference| !is_there(reference)) {
+            let job = reference["name"].as_str().unwrap_or_default();
+            self.record("MissingJob", format!("Active job went missing: {job}"));
+        }
+    }
+
+    fn record(&self, reason: &str, message: String) {
+        self.controller.record_success(&self.cron_job, reason, message);
     }
 
     /// Removes jobs that have ended or are gone from the list of active ones; notes the last success.
@@ -103,24 +112,34 @@ impl CronJobSync<'_> {
             return Ok(None);
         }
         let Some(schedule) = Schedule::of(&self.cron_job) else { return Ok(None) };
-        let next = schedule.next(self.now).and_then(|next| next.checked_add(DELAY).ok());
         let started = time_of(&self.cron_job, "/status/lastScheduleTime");
         let Some(mut start) = started.or_else(|| time_of(&self.cron_job, "/metadata/creationTimestamp")) else {
-            return Ok(next);
+            return Ok(None);
         };
+        let next = schedule.next(schedule.last(start, self.now).unwrap_or(start));
+        let next = next.and_then(|next| next.checked_add(DELAY).ok());
         if let Some(deadline) = spec["startingDeadlineSeconds"].as_u64()
             && let Ok(oldest) = self.now.checked_sub(Duration::from_secs(deadline))
         {
             start = start.max(oldest);
         }
         let Some(due) = schedule.last(start, self.now) else { return Ok(next) };
+        if schedule.has_missed_many(start, self.now) {
+            let advice = "Set or decrease .spec.startingDeadlineSeconds or check clock skew";
+            let message = format!("too many missed start times. {advice}");
+            self.controller.record(&self.cron_job, "TooManyMissedTimes", message);
+        }
         let name = format!("{}-{}", metadata::name(&self.cron_job), due.as_second() / 60);
         let is_known = self.active().iter().any(|reference| reference["name"] == name);
         if is_known || started == Some(due) {
             return Ok(next);
         }
         match spec["concurrencyPolicy"].as_str() {
-            Some("Forbid") if !self.active().is_empty() => return Ok(next),
+            Some("Forbid") if !self.active().is_empty() => {
+                let why = "prior execution is running and concurrency policy is Forbid";
+                self.record("JobAlreadyActive", format!("Not starting job because {why}"));
+                return Ok(next);
+            }
             Some("Replace") => self.delete_active().await?,
             _ => {}
         }
@@ -130,14 +149,23 @@ impl CronJobSync<'_> {
 
     async fn delete_active(&mut self) -> Result<(), Refused> {
         for reference in self.active() {
-            let path = self.job_path(reference["name"].as_str().unwrap_or_default());
-            let target = json!({"metadata": {"uid": reference["uid"]}});
-            if !delete(self.controller, &path, &target, "Background").await {
+            let job = json!({"metadata": {"name": reference["name"], "uid": reference["uid"]}});
+            if !self.delete(&job).await {
                 return Err(Refused);
             }
         }
         self.set_active(Vec::new());
         Ok(())
+    }
+
+    /// Deletes a job, and records that: `deleteJob`.
+    async fn delete(&self, job: &Value) -> bool {
+        let name = metadata::name(job);
+        let is_deleted = delete(self.controller, &self.job_path(name), job, "Background").await;
+        if is_deleted {
+            self.record("SuccessfulDelete", format!("Deleted job {name}"));
+        }
+        is_deleted
     }
 
     fn job_path(&self, name: &str) -> String {
@@ -163,8 +191,17 @@ impl CronJobSync<'_> {
                 let Some(own) = stored.into_iter().find(|job| metadata::name(job) == name) else { return Ok(()) };
                 own
             }
-            _ if reply.is_ok() => reply.body(),
-            _ => return Err(Refused),
+            _ if reply.is_ok() => {
+                self.record("SuccessfulCreate", format!("Created job {name}"));
+                reply.body()
+            }
+            _ => {
+                if !reply.is_for_ending_namespace() {
+                    let message = format!("Error creating job: {}", reply.message());
+                    self.controller.record(&self.cron_job, "FailedCreate", message);
+                }
+                return Err(Refused);
+            }
         };
         let mut active = self.active();
         active.push(
@@ -200,7 +237,7 @@ impl CronJobSync<'_> {
             });
             let surplus = jobs.len().saturating_sub(limit);
             for job in jobs.iter().take(surplus).filter(|job| !metadata::is_deleted(job)) {
-                delete(self.controller, &self.job_path(metadata::name(job)), job, "Background").await;
+                self.delete(job).await;
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::{NamespaceController, count, is_active, is_ready};
+use super::policies::{self, FailureAction};
 use super::{PodFailures, RETRY, delete, earliest, indexes, pods, time_of};
 use crate::json::{Value, json};
 use crate::metadata;
@@ -71,7 +72,8 @@ pub(super) async fn sync(
     controller.claim_members("", "pods", &job, Some(pods::FINALIZER), |_| true).await;
     let pods = controller.controlled_objects("", "pods", &job);
     let now = controller.agent.server().clock().now();
-    JobSync { controller, pods, now, next: None, stored: job["status"].clone(), job, failures }.run().await
+    let stored = job["status"].clone();
+    JobSync { controller, pods, now, next: None, stored, job, failures, delayed: BTreeMap::new() }.run().await
 }
 
 /// Deletes a finished job when its time to live has passed. See `pkg/controller/ttlafterfinished`.
@@ -100,6 +102,16 @@ struct JobSync<'a> {
     now: Timestamp,
     next: Option<Timestamp>,
     failures: &'a mut BTreeMap<String, PodFailures>,
+    /// The last failed pods of indexes without another one. With a limit per index they stay until they are replaced.
+    delayed: BTreeMap<i64, Value>,
+}
+
+impl PodFailures {
+    /// Returns the time from which there may be a new pod.
+    fn resumes(self) -> Option<Timestamp> {
+        let delay = BACK_OFF.saturating_mul(2_u32.saturating_pow(self.count.saturating_sub(1))).min(BACK_OFF_MAX);
+        self.last.checked_add(delay).ok()
+    }
 }
 
 impl JobSync<'_> {
@@ -125,6 +137,36 @@ impl JobSync<'_> {
             || !self.replaces_only_failed() && metadata::is_deleted(pod) && !pods::has_phase(pod, "Succeeded")
     }
 
+    /// Returns the number of failed pods that an index may have.
+    fn limit_per_index(&self) -> Option<i64> {
+        self.spec("backoffLimitPerIndex").filter(|_| self.is_indexed())
+    }
+
+    /// Returns the indexes that have failed, if there is a limit for each.
+    fn failed_indexes(&self) -> Option<BTreeSet<i64>> {
+        let failed = self.pods.iter().filter(|pod| self.is_failed(pod));
+        Some(policies::failed_indexes(&self.job, failed, self.limit_per_index()?))
+    }
+
+    /// Finds the failed pods that are to stay: `getPodsWithDelayedDeletionPerIndex`.
+    fn delay_failed(&mut self) {
+        let Some(mut done) = self.failed_indexes() else { return };
+        done.extend(self.succeeded_indexes());
+        done.extend(self.pods.iter().filter(|pod| is_active(pod)).filter_map(pods::index));
+        let completions = self.spec("completions").unwrap_or(0);
+        let mut last: BTreeMap<i64, Value> = BTreeMap::new();
+        for pod in self.pods.iter().filter(|pod| pods::is_tracked(pod) && self.is_failed(pod)) {
+            let Some(index) = pods::index(pod).filter(|index| *index < completions && !done.contains(index)) else {
+                continue;
+            };
+            let age = |pod: &Value| (policies::failures_of_index(pod), pods::finish_time(pod));
+            if last.get(&index).is_none_or(|known| age(known) <= age(pod)) {
+                last.insert(index, pod.clone());
+            }
+        }
+        self.delayed = last;
+    }
+
     fn uncounted(&self, list: &str) -> BTreeSet<String> {
         let uids = self.job["status"]["uncountedTerminatedPods"][list].as_array().into_iter().flatten();
         uids.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -146,7 +188,10 @@ impl JobSync<'_> {
         let is_new =
             |pod: &&Value, known: &BTreeSet<String>| pods::is_tracked(pod) && !known.contains(metadata::uid(pod));
         let good = self.pods.iter().filter(|pod| pods::has_phase(pod, "Succeeded") && is_new(pod, &known_good)).count();
-        let bad = self.pods.iter().filter(|pod| self.is_failed(pod) && is_new(pod, &known_bad)).count();
+        let is_bad = |pod: &&Value| self.is_failed(pod) && is_new(pod, &known_bad);
+        let bad = self.pods.iter().filter(is_bad).count();
+        let counts = |pod: &&Value| policies::failure_action(&self.job, pod) != FailureAction::Ignore;
+        let counted = self.pods.iter().filter(is_bad).filter(counts).count();
         let uid = metadata::uid(&self.job).to_owned();
         if good > 0 {
             self.failures.remove(&uid);
@@ -158,7 +203,7 @@ impl JobSync<'_> {
         let sum = |field: &str, new: usize, known: usize| {
             count(&self.job, field) + i64::try_from(new + known).unwrap_or(i64::MAX)
         };
-        let failed = sum("/status/failed", bad, known_bad.len());
+        let failed = sum("/status/failed", counted, known_bad.len());
         if self.is_indexed() {
             return (length(self.succeeded_indexes()), failed);
         }
@@ -179,10 +224,12 @@ impl JobSync<'_> {
             ready: length(active.iter().filter(|pod| is_ready(pod))),
             terminating: length(self.pods.iter().filter(|pod| pods::is_terminating(pod))),
         };
-        let mut outcome = self.decided().or_else(|| self.failure(failed));
+        self.delay_failed();
+        let mut outcome = self.decided().or_else(|| self.policy_failure()).or_else(|| self.failure(failed));
+        outcome = outcome.or_else(|| self.index_outcome());
         if outcome.is_some() {
             for pod in &active {
-                self.controller.delete_pod(pod).await;
+                _ = self.controller.delete_pod(&self.job, pod).await;
             }
             counts.terminating += counts.active;
             (counts.active, counts.ready) = (0, 0);
@@ -211,6 +258,34 @@ impl JobSync<'_> {
             .find_map(|(is_success, kind)| Some((is_success, condition(&self.job, kind)?)))?;
         let text = |field: &str| interim[field].as_str().unwrap_or_default().to_owned();
         Some(Outcome { is_success, reason: text("reason"), message: text("message") })
+    }
+
+    /// Returns the failure that `podFailurePolicy` calls for.
+    fn policy_failure(&self) -> Option<Outcome> {
+        self.pods.iter().filter(|pod| self.is_failed(pod)).find_map(|pod| {
+            let FailureAction::FailJob(message) = policies::failure_action(&self.job, pod) else { return None };
+            Some(Outcome::failure("PodFailurePolicy", &message))
+        })
+    }
+
+    /// Returns the outcome by the indexes that have failed or succeeded.
+    fn index_outcome(&self) -> Option<Outcome> {
+        if !self.is_indexed() {
+            return None;
+        }
+        let succeeded = self.succeeded_indexes();
+        if let Some(failed) = self.failed_indexes() {
+            let count = length(&failed);
+            if self.spec("maxFailedIndexes").is_some_and(|most| count > most) {
+                let message = "Job has exceeded the specified maximal number of failed indexes";
+                return Some(Outcome::failure("MaxFailedIndexesExceeded", message));
+            }
+            if count > 0 && count + length(&succeeded) >= self.spec("completions").unwrap_or(0) {
+                return Some(Outcome::failure("FailedIndexes", "Job has failed indexes"));
+            }
+        }
+        let message = policies::success(&self.job, &succeeded)?;
+        Some(Outcome { is_success: true, reason: "SuccessPolicy".to_owned(), message })
     }
 
     fn failure(&mut self, failed: i64) -> Option<Outcome> {
@@ -258,7 +333,7 @@ impl JobSync<'_> {
             for pod in surplus.into_iter().take(CHANGES_MAX) {
                 // Such a pod is no failure.
                 pods::release(self.controller, pod).await;
-                self.controller.delete_pod(pod).await;
+                _ = self.controller.delete_pod(&self.job, pod).await;
                 counts.active -= 1;
                 counts.terminating += 1;
                 counts.ready -= i64::from(is_ready(pod));
@@ -270,17 +345,37 @@ impl JobSync<'_> {
         if missing == 0 {
             return;
         }
-        if let Some(resumes) = self.back_off().filter(|resumes| *resumes > self.now) {
-            self.next = earliest(self.next, Some(resumes));
+        let resumes = self.back_off().filter(|resumes| *resumes > self.now && self.limit_per_index().is_none());
+        if resumes.is_some() {
+            self.next = earliest(self.next, resumes);
             return;
         }
-        for index in self.pending_indexes(missing) {
-            let pod = pods::pod(self.controller, &self.job, index);
+        for index in self.ready_indexes(missing) {
+            let mut pod = pods::pod(self.controller, &self.job, index);
+            if self.limit_per_index().is_some() {
+                let replaced = index.and_then(|index| self.delayed.get(&index));
+                policies::note_failures(&mut pod, &self.job, replaced);
+            }
             if self.controller.create_pod(&self.job, &pod).await.is_err() {
                 return;
             }
             counts.active += 1;
         }
+    }
+
+    /// Returns the indexes of the next pods. With a limit per index, each has a back-off of its own.
+    fn ready_indexes(&mut self, missing: usize) -> Vec<Option<i64>> {
+        let pending = self.pending_indexes(missing);
+        let resumes = |index: &Option<i64>| {
+            let pod = self.delayed.get(&(*index)?)?;
+            let count = u32::try_from(policies::failures_of_index(pod) + 1).unwrap_or(u32::MAX);
+            PodFailures { count, last: pods::finish_time(pod)? }.resumes().filter(|at| *at > self.now)
+        };
+        let ready: Vec<Option<i64>> = pending.iter().copied().filter(|index| resumes(index).is_none()).collect();
+        if ready.is_empty() {
+            self.next = earliest(self.next, pending.iter().filter_map(resumes).min());
+        }
+        ready
     }
 
     /// Returns the pods to delete: those with an index that another one has, or that is none of the job's, and `count`
@@ -310,9 +405,7 @@ impl JobSync<'_> {
 
     /// Returns the time before which no pod is created, after failures.
     fn back_off(&self) -> Option<Timestamp> {
-        let failures = self.failures.get(metadata::uid(&self.job))?;
-        let delay = BACK_OFF.saturating_mul(2_u32.saturating_pow(failures.count.saturating_sub(1))).min(BACK_OFF_MAX);
-        failures.last.checked_add(delay).ok()
+        self.failures.get(metadata::uid(&self.job))?.resumes()
     }
 
     /// Returns the indexes of the next `count` pods; for jobs without indexes, as many times none.
@@ -322,6 +415,7 @@ impl JobSync<'_> {
         }
         let mut taken = self.succeeded_indexes();
         let waits = self.replaces_only_failed();
+        taken.extend(self.failed_indexes().into_iter().flatten());
         let holds = |pod: &&Value| is_active(pod) || waits && pods::is_terminating(pod);
         taken.extend(self.pods.iter().filter(holds).filter_map(pods::index));
         let all = 0..self.spec("completions").unwrap_or(0);
@@ -359,12 +453,14 @@ impl JobSync<'_> {
         self.count_released();
         let ended: Vec<Value> = self.pods.iter().filter(|pod| self.is_released(pod, outcome)).cloned().collect();
         let indexes = self.succeeded_indexes();
+        let failed = self.failed_indexes();
         for pod in &ended {
             self.note_end(pod, outcome);
         }
         if self.is_indexed() {
             self.job["status"]["completedIndexes"] = non_empty(indexes::text(&indexes));
             self.job["status"]["succeeded"] = non_zero(length(&indexes));
+            self.job["status"]["failedIndexes"] = failed.map_or(Value::Null, |failed| indexes::text(&failed).into());
         }
         counts.write_to(&mut self.job["status"]);
         if let Some(outcome) = outcome {
@@ -404,7 +500,8 @@ impl JobSync<'_> {
     /// Returns true if the finalizer of the pod is to be removed.
     fn is_released(&self, pod: &Value, outcome: Option<&Outcome>) -> bool {
         let has_ended = outcome.is_some() || metadata::is_deleted(&self.job) || pods::has_phase(pod, "Succeeded");
-        pods::is_tracked(pod) && (has_ended || self.is_failed(pod))
+        let is_delayed = || self.delayed.values().any(|delayed| metadata::uid(delayed) == metadata::uid(pod));
+        pods::is_tracked(pod) && (has_ended || self.is_failed(pod) && !is_delayed())
     }
 
     /// Adds a pod to those that are not counted yet.
@@ -414,6 +511,8 @@ impl JobSync<'_> {
                 return;
             }
             "succeeded"
+        } else if policies::failure_action(&self.job, pod) == FailureAction::Ignore {
+            return;
         } else if self.is_failed(pod) || outcome.is_some_and(|outcome| !outcome.is_success) {
             "failed"
         } else {

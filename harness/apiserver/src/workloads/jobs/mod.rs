@@ -1,10 +1,11 @@
 //! A simulation of the controllers of jobs, cron jobs and finished jobs with a time to live, optional. They follow
-//! `pkg/controller/{job,cronjob,ttlafterfinished}`, without Events, failure and success policies and limits per index.
+//! `pkg/controller/{job,cronjob,ttlafterfinished}`.
 
 mod cron_job;
 mod indexes;
 mod job;
 mod pods;
+mod policies;
 mod schedule;
 
 use std::collections::{BTreeMap, BTreeSet};

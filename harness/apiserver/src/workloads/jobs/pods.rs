@@ -1,7 +1,11 @@
 //! The pods of jobs. See `pkg/controller/job/{job_controller,tracking_utils,indexed_job_utils}.go`.
 
+use jiff::Timestamp;
+
 use super::super::NamespaceController;
+use super::time_of;
 use crate::controllers::MERGE_PATCH;
+use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata;
 
@@ -26,6 +30,19 @@ pub(super) fn index(pod: &Value) -> Option<i64> {
 
 pub(super) fn has_phase(pod: &Value, phase: &str) -> bool {
     pod["status"]["phase"] == phase
+}
+
+/// Returns the time at which a failed pod has ended: `getFinishedTime` in `pkg/controller/job/backoff_utils.go`.
+pub(super) fn finish_time(pod: &Value) -> Option<Timestamp> {
+    let statuses = array_field(&pod["status"], "containerStatuses").iter();
+    let ends: Option<Vec<Timestamp>> = statuses.map(|status| time_of(status, "/state/terminated/finishedAt")).collect();
+    let unready = || {
+        let mut conditions = array_field(&pod["status"], "conditions").iter();
+        let ready = conditions.find(|one| one["type"] == "Ready" && one["status"] == "False")?;
+        time_of(ready, "/lastTransitionTime")
+    };
+    let last = ends.and_then(|ends| ends.into_iter().max()).or_else(unready);
+    last.or_else(|| time_of(pod, "/metadata/deletionTimestamp")).or_else(|| time_of(pod, "/metadata/creationTimestamp"))
 }
 
 /// Returns true if the pod is being deleted and has not ended.

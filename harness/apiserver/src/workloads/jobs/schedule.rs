@@ -67,6 +67,15 @@ impl Schedule {
         };
         (last > start).then_some(last)
     }
+
+    /// Returns true if more than a hundred times between `start` and `now` have passed, by the distance of the first
+    /// two: `mostRecentScheduleTime` in `pkg/controller/cronjob/utils.go`.
+    pub(super) fn has_missed_many(&self, start: Timestamp, now: Timestamp) -> bool {
+        let Some(first) = self.next(start) else { return false };
+        let Some(second) = self.next(first) else { return false };
+        let distance = (second.as_second() - first.as_second()).max(1);
+        (now.as_second() - first.as_second()) / distance + 1 > 100
+    }
 }
 
 #[cfg(test)]
@@ -97,6 +106,16 @@ mod tests {
         }
         let schedule = Schedule::of(&json!({"spec": {"schedule": schedule}}));
         assert_eq!(schedule.and_then(|schedule| schedule.next(time(from))), expected.map(time));
+    }
+
+    /// As `TestMostRecentScheduleTime` in `pkg/controller/cronjob/utils_test.go`.
+    #[rstest]
+    #[case::hundred("*/5 * * * *", "2012-07-09T00:00:00Z", "2012-07-09T08:20:00Z", false)]
+    #[case::more("*/5 * * * *", "2012-07-09T00:00:00Z", "2012-07-09T08:25:00Z", true)]
+    #[case::none("*/5 * * * *", "2012-07-09T00:00:00Z", "2012-07-09T00:01:00Z", false)]
+    fn many_missed_times(#[case] schedule: &str, #[case] start: &str, #[case] now: &str, #[case] expected: bool) {
+        let schedule = Schedule::of(&json!({"spec": {"schedule": schedule}})).expect("a schedule");
+        assert_eq!(schedule.has_missed_many(time(start), time(now)), expected);
     }
 
     #[rstest]

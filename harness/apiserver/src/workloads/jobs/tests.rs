@@ -175,6 +175,51 @@ fn a_job_fails_beyond_its_limit_of_failures() {
     });
 }
 
+/// See `calculateFailedIndexes` and `addIndexFailureCountAnnotation` in `pkg/controller/job/indexed_job_utils.go`.
+#[test]
+fn each_index_has_failures_of_its_own() {
+    virtually(async |cluster| {
+        let fields =
+            json!({"completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimitPerIndex": 1});
+        cluster.create(JOBS, &job(&fields, &json!({"plumbline.dev/exit-code": "1"}))).await;
+        cluster.pass(60).await;
+        let status = cluster.status("j");
+        assert_eq!(conditions(&status), ["FailureTarget=True FailedIndexes", "Failed=True FailedIndexes"]);
+        assert_eq!((&status["failed"], &status["failedIndexes"]), (&json!(4), &json!("0,1")));
+        let annotation = "batch.kubernetes.io/job-index-failure-count";
+        let mut counts: Vec<String> = cluster
+            .all("", "pods")
+            .iter()
+            .filter_map(|pod| metadata::annotation(pod, annotation).map(str::to_owned))
+            .collect();
+        counts.sort();
+        assert_eq!(counts, ["0", "0", "1", "1"]);
+    });
+}
+
+/// See `getFailJobMessage` and `matchSuccessPolicy` in `pkg/controller/job`.
+#[test]
+fn policies_end_a_job() {
+    virtually(async |cluster| {
+        let rule = json!({"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}});
+        let fields = json!({"podFailurePolicy": {"rules": [rule]}});
+        cluster.create(JOBS, &job(&fields, &json!({"plumbline.dev/exit-code": "1"}))).await;
+        cluster.pass(30).await;
+        let status = cluster.status("j");
+        assert_eq!(conditions(&status), ["FailureTarget=True PodFailurePolicy", "Failed=True PodFailurePolicy"]);
+        assert_eq!(status["failed"], 1, "{status}");
+        let fields = json!({"completionMode": "Indexed", "completions": 3, "parallelism": 1,
+            "successPolicy": {"rules": [{"succeededCount": 1}]}});
+        let mut enough = job(&fields, &json!({}));
+        metadata::set(&mut enough, "name", "k");
+        cluster.create(JOBS, &enough).await;
+        cluster.pass(60).await;
+        let status = cluster.status("k");
+        assert_eq!(conditions(&status), ["SuccessCriteriaMet=True SuccessPolicy", "Complete=True SuccessPolicy"]);
+        assert_eq!((&status["succeeded"], &status["completedIndexes"]), (&json!(1), &json!("0")), "{status}");
+    });
+}
+
 #[test]
 fn restarts_of_containers_count_against_the_limit() {
     virtually(async |cluster| {
@@ -325,16 +370,20 @@ fn jobs_start_every_minute(#[case] policy: &str, #[case] minutes: &[i64], #[case
 #[test]
 fn a_job_that_goes_missing_has_an_event() {
     virtually(async |cluster| {
+        tokio::spawn(crate::events::publish_events(cluster.server.clone()));
         every_minute(&cluster, "forever", json!({"concurrencyPolicy": "Forbid"})).await;
         cluster.pass(61).await;
         let job = cluster.names("batch", "jobs").pop().expect("a job");
-        assert_eq!(cluster.all("", "events").len(), 0);
+        let events = || -> Vec<String> {
+            let all = cluster.all("", "events");
+            let own = all.iter().filter(|event| event["involvedObject"]["kind"] == "CronJob");
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            own.map(|event| format!("{}: {}", text(&event["reason"]), text(&event["message"]))).collect()
+        };
+        assert_eq!(events(), [format!("SuccessfulCreate: Created job {job}")]);
         cluster.client.delete(&format!("/apis/batch/v1/namespaces/default/jobs/{job}"), None).await;
         cluster.pass(1).await;
-        let events = cluster.all("", "events");
-        assert_eq!(events.len(), 1, "{events:?}");
-        assert_eq!(events[0]["reason"], "MissingJob");
-        assert_eq!(events[0]["message"], format!("Active job went missing: {job}"));
+        assert_eq!(events()[1..], [format!("MissingJob: Active job went missing: {job}")]);
         assert!(cluster.all("batch", "cronjobs")[0]["status"].get("active").is_none());
     });
 }
