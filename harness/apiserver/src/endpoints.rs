@@ -94,6 +94,14 @@ fn backend(pod: Value) -> Option<Backend> {
 }
 
 impl Backend {
+    /// Returns the pod's host name, if it has one in the domain of the service: `ShouldSetHostname` in
+    /// `staging/src/k8s.io/endpointslice/util/controller_utils.go`.
+    fn hostname(&self, service: &Value) -> Option<&Value> {
+        let spec = &self.pod["spec"];
+        let is_named = spec["hostname"].as_str().is_some_and(|name| !name.is_empty());
+        (is_named && spec["subdomain"] == metadata::name(service)).then_some(&spec["hostname"])
+    }
+
     fn target(&self) -> Value {
         json!({"kind": "Pod", "namespace": metadata::namespace(&self.pod), "name": metadata::name(&self.pod),
             "uid": metadata::uid(&self.pod)})
@@ -155,7 +163,14 @@ async fn write_endpoints(
     let shown = |is_ready: bool| -> Vec<Value> {
         let fitting = backends.iter().filter(|backend| all || !backend.terminating);
         let fitting = fitting.filter(|backend| (all || backend.ready) == is_ready);
-        let address = |backend: &Backend| json!({"ip": backend.address, "nodeName": backend.pod["spec"]["nodeName"], "targetRef": backend.target()});
+        let address = |backend: &Backend| {
+            let node = &backend.pod["spec"]["nodeName"];
+            let mut address = json!({"ip": backend.address, "nodeName": node, "targetRef": backend.target()});
+            if let Some(hostname) = backend.hostname(service) {
+                address["hostname"] = hostname.clone();
+            }
+            address
+        };
         fitting.map(address).collect()
     };
     let mut subset = json!({});
@@ -198,10 +213,22 @@ async fn write_slices(
     let server = client.server();
     let name = metadata::name(service);
     let all = publishes_all(service);
+    let zone = |node: &str| {
+        let stored = server.get(&ResourceId::new("", "nodes"), "", node)?;
+        let node = server.decoded(&stored);
+        metadata::label(&node, "topology.kubernetes.io/zone").map(str::to_owned)
+    };
     let endpoint = |backend: &Backend| {
-        json!({"addresses": [backend.address], "nodeName": backend.pod["spec"]["nodeName"],
+        let mut endpoint = json!({"addresses": [backend.address], "nodeName": backend.pod["spec"]["nodeName"],
             "targetRef": backend.target(), "conditions": {"ready": all || backend.ready && !backend.terminating,
-                "serving": backend.ready, "terminating": backend.terminating}})
+                "serving": backend.ready, "terminating": backend.terminating}});
+        if let Some(hostname) = backend.hostname(service) {
+            endpoint["hostname"] = hostname.clone();
+        }
+        if let Some(zone) = backend.pod["spec"]["nodeName"].as_str().and_then(zone) {
+            endpoint["zone"] = json!(zone);
+        }
+        endpoint
     };
     let endpoints: Vec<Value> = backends.iter().map(endpoint).collect();
     let more = [("kubernetes.io/service-name", name), ("endpointslice.kubernetes.io/managed-by", MANAGER)];
@@ -307,6 +334,31 @@ mod tests {
                 .await;
             settle().await;
             assert_eq!(server.revision(), revision + 1, "only the patch");
+        })
+        .unwrap();
+    }
+
+    /// See `podToEndpoint` in `staging/src/k8s.io/endpointslice/utils.go`, and `podToEndpointAddressForService` in
+    /// `pkg/controller/endpoint/endpoints_controller.go`.
+    #[test]
+    fn endpoints_have_host_names_and_zones() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            let labels = json!({"topology.kubernetes.io/zone": "z1"});
+            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": labels}});
+            let mut named = pod(1, true);
+            (named["spec"]["hostname"], named["spec"]["subdomain"]) = (json!("web-0"), json!("s"));
+            let mut elsewhere = pod(2, true);
+            (elsewhere["spec"]["hostname"], elsewhere["spec"]["subdomain"]) = (json!("web-1"), json!("other"));
+            server.seed([node, named, elsewhere, service()]).unwrap();
+            tokio::spawn(publish_endpoints(server.clone()));
+            settle().await;
+            let slice = &of(&server, "discovery.k8s.io", "endpointslices")[0]["endpoints"];
+            let subset = &of(&server, "", "endpoints")[0]["subsets"][0]["addresses"];
+            for list in [slice, subset] {
+                assert_eq!((&list[0]["hostname"], list[1].get("hostname")), (&json!("web-0"), None), "{list}");
+            }
+            assert_eq!(slice[1]["zone"], "z1");
         })
         .unwrap();
     }
