@@ -245,21 +245,25 @@ pub(super) fn running_status(pod: &Value, (address, host): (&str, &str), moment:
         ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"]
             .map(condition)
             .to_vec();
-    let statuses = |list: &str, state: Value, ready: bool| -> Vec<Value> {
+    let running = json!({"running": {"startedAt": moment}});
+    let done = json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}});
+    let statuses = |list: &str| -> Vec<Value> {
         let containers = pod["spec"][list].as_array().into_iter().flatten();
         containers
             .map(|container| {
+                // A sidecar goes on.
+                let runs = list == "containers" || container["restartPolicy"] == "Always";
+                let state = if runs { &running } else { &done };
                 let image = container["image"].as_str().unwrap_or_default();
                 let mut status = json!({"name": container["name"], "image": image, "imageID": format!("plumbline://{image}"),
                     "containerID": format!("plumbline://{}/{}", metadata::uid(pod),
                         container["name"].as_str().unwrap_or_default()),
-                    "ready": ready, "started": ready, "restartCount": 0, "state": state});
+                    "ready": true, "started": true, "restartCount": 0, "state": state});
                 set_resources(&mut status, container);
                 status
             })
             .collect()
     };
-    let done = json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": moment, "finishedAt": moment}});
     let mut status = json!({
         "phase": "Running",
         "conditions": conditions,
@@ -268,9 +272,9 @@ pub(super) fn running_status(pod: &Value, (address, host): (&str, &str), moment:
         "hostIPs": [{"ip": host}],
         "podIP": address,
         "podIPs": [{"ip": address}],
-        "containerStatuses": statuses("containers", json!({"running": {"startedAt": moment}}), true),
+        "containerStatuses": statuses("containers"),
     });
-    let init = statuses("initContainers", done, true);
+    let init = statuses("initContainers");
     if generation > 0 {
         status["observedGeneration"] = json!(generation);
     }
@@ -313,6 +317,21 @@ mod tests {
         "spec": {"nodeName": "n", "restartPolicy": "Always"}, "status": {"phase": "Running"}}), PodAction::None)]
     fn needs(#[case] pod: Value, #[case] expected: PodAction) {
         assert_eq!(next_action(&pod, None), expected);
+    }
+
+    /// See `IsRestartableInitContainer` in `pkg/kubelet/prober/prober_manager.go`.
+    #[test]
+    fn a_sidecar_runs_as_long_as_its_pod() {
+        let mut pod = json!({"spec": {"initContainers": [{"name": "i"}, {"name": "s", "restartPolicy": "Always"}],
+            "containers": [{"name": "c"}]}});
+        pod["status"] = running_status(&pod, ("10.0.0.1", "10.0.0.2"), "t");
+        let states = |pod: &Value| -> Vec<bool> {
+            let all = array_field(&pod["status"], "initContainerStatuses").iter();
+            all.map(|status| status["state"]["running"].is_object()).collect()
+        };
+        assert_eq!(states(&pod), [false, true]);
+        pod["status"] = exit_status(&pod, "u");
+        assert_eq!((states(&pod), &pod["status"]["phase"]), (vec![false, false], &json!("Succeeded")));
     }
 
     #[test]
