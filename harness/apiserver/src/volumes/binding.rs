@@ -4,12 +4,14 @@
 //! `pkg/scheduler/framework/plugins/volumebinding/binder.go` of Kubernetes 1.36. The simulated scheduler does not look
 //! at volumes, so such a claim is bound when its pod has a node, not before.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::matching::{self, is_reserved_for};
 use super::uses;
 use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
+use crate::event_sink::Event;
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::server::ApiServer;
@@ -21,6 +23,11 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// The annotation of a volume that a provisioner made.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// The annotations of a default class.
+const DEFAULT_CLASS: [&str; 2] =
+    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
+/// The provisioner of classes whose volumes are made by hand.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The provisioner of kind's class `standard`.
 const LOCAL_PATH: &str = "rancher.io/local-path";
 
@@ -148,12 +155,65 @@ impl Binder {
             self.bind(volume, claim).await;
             return true;
         }
-        let Some(class) = class.filter(|class| class["provisioner"] == LOCAL_PATH) else { return false };
-        if !waits || node.is_some() {
-            self.provision(claim, &class, node.as_ref()).await;
+        let default = self.default_class().filter(|_| claim["spec"]["storageClassName"].is_null());
+        if let Some(class) = default {
+            let patch = json!({"metadata": {"uid": metadata::uid(claim)}, "spec": {"storageClassName": class}});
+            self.agent.patch(&claim_path(claim), MERGE_PATCH, &patch).await;
+        } else if waits && node.is_none() {
+            self.report_wait(claim);
+        } else if let Some(class) = class {
+            let provisioner = class["provisioner"].as_str().unwrap_or_default();
+            if provisioner != NO_PROVISIONER {
+                let message = format!(
+                    "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually \
+                     by the system administrator. If volume creation is delayed, please verify that the provisioner is \
+                     running and correctly registered."
+                );
+                self.record(claim, "ExternalProvisioning", message);
+            }
+            if provisioner == LOCAL_PATH {
+                // The event of the volume binds the claim.
+                self.provision(claim, &class, node.as_ref()).await;
+            }
+        } else if class_name.is_empty() {
+            let message = "no persistent volumes available for this claim and no storage class is set";
+            self.record(claim, "FailedBinding", message.to_owned());
+        } else {
+            let message = format!("storageclass.storage.k8s.io {class_name:?} not found");
+            let event = Event { warning: true, ..event(claim, "ProvisioningFailed", message) };
+            self.agent.server().events().record(event);
         }
-        // The event of the volume binds the claim.
         false
+    }
+
+    /// Returns the name of the newest default class, which claims without a class get: `assignDefaultStorageClass`.
+    fn default_class(&self) -> Option<String> {
+        let server = self.agent.server();
+        let classes = server.list(&ResourceId::new("storage.k8s.io", "storageclasses"), None);
+        let classes = classes.iter().map(|stored| server.decoded(stored));
+        let is_default = |class: &Value| DEFAULT_CLASS.iter().any(|it| metadata::annotation(class, it) == Some("true"));
+        let age = |class: &Value| {
+            (Reverse(metadata::text(class, "creationTimestamp").to_owned()), metadata::name(class).to_owned())
+        };
+        classes.filter(is_default).map(|class| age(&class)).min().map(|(_, name)| name)
+    }
+
+    /// Records that a claim waits for a pod, or for its node: `emitEventForUnboundDelayBindingClaim`.
+    fn report_wait(&self, claim: &Value) {
+        let server = self.agent.server();
+        let pods = server.list(&ResourceId::new("", "pods"), Some(metadata::namespace(claim)));
+        let users = pods.iter().map(|stored| server.decoded(stored)).filter(|pod| uses(pod, claim));
+        let users: Vec<String> = users.map(|pod| metadata::name(&pod).to_owned()).collect();
+        let (reason, message) = match users.as_slice() {
+            [] => ("WaitForFirstConsumer", "waiting for first consumer to be created before binding".to_owned()),
+            [pod] => ("WaitForPodScheduled", format!("waiting for pod {pod} to be scheduled")),
+            pods => ("WaitForPodScheduled", format!("waiting for pods {} to be scheduled", pods.join(","))),
+        };
+        self.record(claim, reason, message);
+    }
+
+    fn record(&self, claim: &Value, reason: &str, message: String) {
+        self.agent.server().events().record(event(claim, reason, message));
     }
 
     /// Returns the node of a pod that uses the claim.
@@ -268,6 +328,11 @@ impl Binder {
             self.agent.patch(&volume_path(name), MERGE_PATCH, &patch).await;
         }
     }
+}
+
+/// Returns an event about a claim.
+fn event(claim: &Value, reason: &str, message: String) -> Event {
+    Event::new(reference(claim), "persistentvolume-controller", reason, message)
 }
 
 fn volume_path(name: &str) -> String {
@@ -439,6 +504,63 @@ mod tests {
             }
             settle().await;
             assert!(get(server, "persistentvolumes", &name).is_none());
+        }))
+        .expect("a runtime");
+    }
+
+    /// See `syncUnboundClaim` in `pkg/controller/volume/persistentvolume/pv_controller.go`.
+    #[test]
+    fn a_claim_that_waits_says_why() {
+        run_virtual(world(async |server, client| {
+            tokio::spawn(crate::events::publish_events(server.clone()));
+            settle().await;
+            let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "example.com/x",
+                "metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"});
+            made(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
+            for (name, class) in [("late", "late"), ("none", ""), ("unknown", "missing")] {
+                made(client, CLAIMS, &claim(name, class)).await;
+            }
+            settle().await;
+            let mut found: Vec<(String, String, String)> = server
+                .list(&ResourceId::new("", "events"), None)
+                .iter()
+                .map(|stored| {
+                    let event = stored.value();
+                    let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
+                    (text(&event["involvedObject"]["name"]), text(&event["reason"]), text(&event["type"]))
+                })
+                .collect();
+            found.sort();
+            let expected = [
+                ("late", "WaitForFirstConsumer", "Normal"),
+                ("none", "FailedBinding", "Normal"),
+                ("unknown", "ProvisioningFailed", "Warning"),
+            ];
+            let expected = expected.map(|(name, reason, kind)| (name.to_owned(), reason.to_owned(), kind.to_owned()));
+            assert_eq!(found, expected);
+        }))
+        .expect("a runtime");
+    }
+
+    /// See `assignDefaultStorageClass` in `pkg/controller/volume/persistentvolume/pv_controller.go`.
+    #[test]
+    fn a_claim_without_a_class_gets_the_default_one_later() {
+        run_virtual(world(async |server, client| {
+            let mut unclassed = claim("c", "");
+            unclassed["spec"]["storageClassName"] = Value::Null;
+            made(client, CLAIMS, &unclassed).await;
+            made(client, CLAIMS, &claim("none", "")).await;
+            settle().await;
+            let mut class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+                "provisioner": "example.com/x", "metadata": {"name": "standard"}});
+            metadata::set_annotation(&mut class, DEFAULT_CLASS[0], "true");
+            made(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
+            settle().await;
+            let class = |name: &str| {
+                let claim = get(server, "persistentvolumeclaims", name).expect("a claim");
+                claim["spec"]["storageClassName"].clone()
+            };
+            assert_eq!((class("c"), class("none")), (json!("standard"), json!("")));
         }))
         .expect("a runtime");
     }

@@ -60,7 +60,7 @@ pub enum ControllerLoop {
     NodeLifecycle,
     /// Sign approved certificate signing requests, approve those of kubelets, remove old ones.
     Certificates,
-    /// Write the events of pods, replica sets, deployments and jobs.
+    /// Write the events of pods, workloads, jobs and claims.
     Events,
     /// No loop.
     None,
