@@ -200,6 +200,7 @@ pub(crate) const CONDITION: &[&str] = &[
     "taint-eviction/quick-retries[read-500]",
     "taint-eviction/recreated-between-mark-and-delete",
     "taint-eviction/recreated-pod-gets-its-own-countdown",
+    "taint-eviction/repeated-event-keeps-both-times",
     "taint-eviction/restart-counts-anew",
     "taint-eviction/same-deadline-for-many",
     "taint-eviction/same-name-is-evicted-every-time",
