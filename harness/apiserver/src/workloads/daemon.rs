@@ -1,6 +1,8 @@
 //! Daemon sets: one pod on every node that accepts it. See `pkg/controller/daemon/daemon_controller.go` and `update.go`
 //! there.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use jiff::Timestamp;
 
 use super::revisions::{REVISION_LABEL, RevisionHistory};
@@ -44,8 +46,8 @@ struct DaemonChanges<'a> {
 pub(super) async fn keep(controller: &NamespaceController, name: &str) {
     let Some(set) = controller.workload(name) else { return };
     let nodes = controller.agent.server().list(&ResourceId::new("", "nodes"), None);
-    let nodes: Vec<DaemonNode> =
-        nodes.iter().map(|stored| DaemonNode::of(controller, &set, &controller.decoded(stored))).collect();
+    let pod = tolerant_pod(controller, &set);
+    let nodes: Vec<DaemonNode> = nodes.iter().map(|stored| DaemonNode::of(&pod, &controller.decoded(stored))).collect();
     let hash = super::deployment::template_hash(&set["spec"]["template"], 0);
     let now = controller.agent.server().clock().now();
     let mut history = None;
@@ -53,7 +55,7 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str) {
         controller.claim("", "pods", &set).await;
         history = Some(RevisionHistory::sync(controller, &set).await);
         let pods = daemon_pods(controller, &set);
-        let changes = SetState { set: &set, nodes: &nodes, pods: &pods, hash: &hash, now }.changes(controller);
+        let changes = SetState::new(&set, &nodes, &pods, &hash, now).changes(controller);
         for pod in changes.delete {
             _ = controller.delete_pod(&set, pod).await;
         }
@@ -64,7 +66,7 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str) {
     }
     let Some(set) = controller.workload(name) else { return };
     let pods = daemon_pods(controller, &set);
-    let state = SetState { set: &set, nodes: &nodes, pods: &pods, hash: &hash, now };
+    let state = SetState::new(&set, &nodes, &pods, &hash, now);
     controller.write_status(&set, &state.status()).await;
     if let Some(history) = history {
         let hashes = |pod: &Value| metadata::label(pod, REVISION_LABEL).map(str::to_owned);
@@ -98,19 +100,18 @@ fn target(pod: &Value) -> &str {
 }
 
 impl DaemonNode {
-    /// Compares a node with the template of a set: `NodeShouldRunDaemonPod`. A cordoned node is eligible, and pods stay
-    /// on a node that gets a taint of the effect `NoSchedule`.
-    fn of(controller: &NamespaceController, set: &Value, node: &Value) -> Self {
-        let pod = tolerant_pod(controller, set);
+    /// Compares a node with a pod of a set: `NodeShouldRunDaemonPod`. A cordoned node is eligible, and pods stay on a
+    /// node that gets a taint of the effect `NoSchedule`.
+    fn of(pod: &Value, node: &Value) -> Self {
         let mut node = node.clone();
         node["spec"]["unschedulable"] = json!(false);
         let wanted = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let fits = wanted.is_empty() || wanted == metadata::name(&node);
-        let runs = fits && takes(&node, &pod);
+        let runs = fits && takes(&node, pod);
         if let Some(taints) = node["spec"].get_mut("taints").and_then(Value::as_array_mut) {
             taints.retain(|taint| taint["effect"] == "NoExecute");
         }
-        Self { name: metadata::name(&node).to_owned(), runs, continues: fits && takes(&node, &pod) }
+        Self { name: metadata::name(&node).to_owned(), runs, continues: fits && takes(&node, pod) }
     }
 }
 
@@ -157,13 +158,22 @@ struct SetState<'a> {
     set: &'a Value,
     nodes: &'a [DaemonNode],
     pods: &'a [Value],
+    pods_by_node: BTreeMap<&'a str, Vec<&'a Value>>,
     hash: &'a str,
     now: Timestamp,
 }
 
 impl<'a> SetState<'a> {
+    fn new(set: &'a Value, nodes: &'a [DaemonNode], pods: &'a [Value], hash: &'a str, now: Timestamp) -> Self {
+        let mut pods_by_node: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+        for pod in pods {
+            pods_by_node.entry(target(pod)).or_default().push(pod);
+        }
+        Self { set, nodes, pods, pods_by_node, hash, now }
+    }
+
     fn pods_on(&self, node: &str) -> Vec<&'a Value> {
-        self.pods.iter().filter(|pod| target(pod) == node).collect()
+        self.pods_by_node.get(node).cloned().unwrap_or_default()
     }
 
     fn is_current(&self, pod: &Value) -> bool {
@@ -190,7 +200,8 @@ impl<'a> SetState<'a> {
     /// Returns what is missing or too many; if that is nothing, the next step of a rolling update.
     fn changes(&self, controller: &NamespaceController) -> DaemonChanges<'a> {
         let mut changes = DaemonChanges::default();
-        let exists = |pod: &&Value| self.nodes.iter().any(|node| node.name == target(pod));
+        let names: BTreeSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
+        let exists = |pod: &&Value| names.contains(target(pod));
         changes.delete.extend(self.pods.iter().filter(|pod| !exists(pod) && !is_deleted(pod)));
         for node in self.nodes {
             self.manage(controller, node, &mut changes);
@@ -253,7 +264,7 @@ impl<'a> SetState<'a> {
 
     /// Returns the nodes that the set has, or had, a pod on.
     fn occupied(&self) -> impl Iterator<Item = &'a DaemonNode> {
-        self.nodes.iter().filter(|node| node.runs || self.pods.iter().any(|pod| target(pod) == node.name))
+        self.nodes.iter().filter(|node| node.runs || self.pods_by_node.contains_key(node.name.as_str()))
     }
 
     /// Returns the old pods to delete so that not too many are unavailable. One that is not available is replaced at
@@ -352,7 +363,7 @@ mod tests {
         metadata::set(&mut pods[0], "deletionTimestamp", "2026-01-01T00:00:00Z");
         let nodes = [node("a", true), node("b", true), node("c", true), node("no", false)];
         let set = json!({"metadata": {"generation": 3}});
-        let state = SetState { set: &set, nodes: &nodes, pods: &pods, hash: "new", now: Timestamp::UNIX_EPOCH };
+        let state = SetState::new(&set, &nodes, &pods, "new", Timestamp::UNIX_EPOCH);
         assert_eq!(
             state.status(),
             json!({"currentNumberScheduled": 2, "desiredNumberScheduled": 3, "numberReady": 1, "numberAvailable": 1,
@@ -379,7 +390,7 @@ mod tests {
             "rollingUpdate": {"maxUnavailable": max_unavailable, "maxSurge": max_surge}}}});
         let nodes = [node("a", true), node("b", true)];
         let pods: Vec<Value> = pods.iter().map(|(node, hash, ready)| pod(node, hash, ready)).collect();
-        let state = SetState { set: &set, nodes: &nodes, pods: &pods, hash: "new", now: Timestamp::UNIX_EPOCH };
+        let state = SetState::new(&set, &nodes, &pods, "new", Timestamp::UNIX_EPOCH);
         let changes = if max_surge == 0 { state.replacements() } else { state.surge(max_surge) };
         assert_eq!(changes.create, create);
         assert_eq!(changes.delete.into_iter().map(metadata::name).collect::<Vec<_>>(), delete);
@@ -399,7 +410,7 @@ mod tests {
         let set = json!({"spec": {"template": {"spec": {"hostNetwork": true}}}});
         let taints = if key.is_empty() { json!([]) } else { json!([{"key": key, "effect": effect}]) };
         let node = json!({"metadata": {"name": "n"}, "spec": {"unschedulable": true, "taints": taints}});
-        let node = DaemonNode::of(&controller, &set, &node);
+        let node = DaemonNode::of(&tolerant_pod(&controller, &set), &node);
         assert_eq!((node.runs, node.continues), expected);
     }
 
