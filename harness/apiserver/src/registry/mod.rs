@@ -43,6 +43,7 @@ pub(crate) mod builtin;
 pub(crate) mod checks;
 pub(crate) mod conditions;
 pub(crate) mod custom;
+pub(crate) mod default_class;
 pub(crate) mod generic;
 pub(crate) mod int_or_percent;
 mod kind_strategy;

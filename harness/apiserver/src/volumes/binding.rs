@@ -4,7 +4,6 @@
 //! `pkg/scheduler/framework/plugins/volumebinding/binder.go` of Kubernetes 1.36. The simulated scheduler does not look
 //! at volumes, so such a claim is bound when its pod has a node, not before.
 
-use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::matching::{self, is_reserved_for};
@@ -14,6 +13,8 @@ use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
 use crate::event_sink::Event;
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::registry::ObjectLister as _;
+use crate::registry::default_class;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 
@@ -23,9 +24,6 @@ const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// The annotation of a volume that a provisioner made.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// The annotations of a default class.
-const DEFAULT_CLASS: [&str; 2] =
-    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
 /// The provisioner of classes whose volumes are made by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The provisioner of kind's class `standard`.
@@ -155,8 +153,8 @@ impl Binder {
             self.bind(volume, claim).await;
             return true;
         }
-        let default = self.default_class().filter(|_| claim["spec"]["storageClassName"].is_null());
-        if let Some(class) = default {
+        let default = || claim["spec"]["storageClassName"].is_null().then(|| self.default_class()).flatten();
+        if let Some(class) = default() {
             let patch = json!({"metadata": {"uid": metadata::uid(claim)}, "spec": {"storageClassName": class}});
             self.agent.patch(&claim_path(claim), MERGE_PATCH, &patch).await;
         } else if waits && node.is_none() {
@@ -188,14 +186,8 @@ impl Binder {
 
     /// Returns the name of the newest default class, which claims without a class get: `assignDefaultStorageClass`.
     fn default_class(&self) -> Option<String> {
-        let server = self.agent.server();
-        let classes = server.list(&ResourceId::new("storage.k8s.io", "storageclasses"), None);
-        let classes = classes.iter().map(|stored| server.decoded(stored));
-        let is_default = |class: &Value| DEFAULT_CLASS.iter().any(|it| metadata::annotation(class, it) == Some("true"));
-        let age = |class: &Value| {
-            (Reverse(metadata::text(class, "creationTimestamp").to_owned()), metadata::name(class).to_owned())
-        };
-        classes.filter(is_default).map(|class| age(&class)).min().map(|(_, name)| name)
+        let classes = self.agent.server().list_holding("storage.k8s.io", "storageclasses", "", default_class::HELD);
+        default_class::newest(&classes, default_class::STORAGE_CLASS).map(str::to_owned)
     }
 
     /// Records that a claim waits for a pod, or for its node: `emitEventForUnboundDelayBindingClaim`.
@@ -553,7 +545,7 @@ mod tests {
             settle().await;
             let mut class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
                 "provisioner": "example.com/x", "metadata": {"name": "standard"}});
-            metadata::set_annotation(&mut class, DEFAULT_CLASS[0], "true");
+            metadata::set_annotation(&mut class, default_class::STORAGE_CLASS[0], "true");
             made(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
             settle().await;
             let class = |name: &str| {

@@ -20,7 +20,7 @@ use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource_list;
 use crate::registry::strategy::StrategyContext;
-use crate::registry::{checks, label_selector, names};
+use crate::registry::{checks, default_class, label_selector, names};
 use crate::status::{GroupResource, Status};
 
 /// The resource `persistentvolumeclaims`.
@@ -65,10 +65,6 @@ pub(in crate::registry) fn spec_defaults(spec: &mut Map) {
     }
 }
 
-/// The annotations of a storage class that makes it the default; the second one is from beta.
-const DEFAULT_CLASS: [&str; 2] =
-    ["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
-
 /// The plugin `DefaultStorageClass`: a claim that names no class gets the default one, of several the newest. See
 /// `plugin/pkg/admission/storage/storageclass/setdefault/admission.go`.
 fn admit_default_class(claim: &mut Value, ctx: &StrategyContext<'_>) {
@@ -76,14 +72,10 @@ fn admit_default_class(claim: &mut Value, ctx: &StrategyContext<'_>) {
     if given || metadata::annotation(claim, BETA_CLASS).is_some() {
         return;
     }
-    let classes = ctx.lookup.list_holding("storage.k8s.io", "storageclasses", "", "is-default-class");
-    let is_default = |class: &&Value| DEFAULT_CLASS.iter().any(|key| metadata::annotation(class, key) == Some("true"));
-    let newest = classes.iter().filter(is_default).min_by_key(|class| {
-        let created = metadata::text(class, "creationTimestamp");
-        (std::cmp::Reverse(created.to_owned()), metadata::name(class).to_owned())
-    });
+    let classes = ctx.lookup.list_holding("storage.k8s.io", "storageclasses", "", default_class::HELD);
+    let newest = default_class::newest(&classes, default_class::STORAGE_CLASS);
     if let (Some(class), Some(spec)) = (newest, object_or_insert(claim, "spec")) {
-        spec.insert("storageClassName", metadata::name(class).into());
+        spec.insert("storageClassName", class.into());
     }
 }
 
@@ -514,9 +506,9 @@ mod tests {
                 json!({"metadata": metadata})
             };
             vec![
-                class("old", "2026-01-01T00:00:00Z", DEFAULT_CLASS[0], "true"),
-                class("new", "2026-01-02T00:00:00Z", DEFAULT_CLASS[1], "true"),
-                class("other", "2026-01-03T00:00:00Z", DEFAULT_CLASS[0], "false"),
+                class("old", "2026-01-01T00:00:00Z", default_class::STORAGE_CLASS[0], "true"),
+                class("new", "2026-01-02T00:00:00Z", default_class::STORAGE_CLASS[1], "true"),
+                class("other", "2026-01-03T00:00:00Z", default_class::STORAGE_CLASS[0], "false"),
             ]
         }
     }

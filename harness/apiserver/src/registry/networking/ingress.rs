@@ -14,7 +14,7 @@ use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::networking::reference::typed_reference;
 use crate::registry::strategy::StrategyContext;
-use crate::registry::{addresses, checks, names};
+use crate::registry::{addresses, checks, default_class, names};
 
 /// The resource `ingresses` of `networking.k8s.io/v1`.
 pub(in crate::registry) fn definition() -> ResourceBuilder {
@@ -47,19 +47,14 @@ fn defaults(map: &mut Map) {
 /// The plugin `DefaultIngressClass`: an ingress that names no class gets the default one, of several the newest. See
 /// `plugin/pkg/admission/network/defaultingressclass/admission.go`.
 fn admit_default_class(ingress: &mut Value, ctx: &StrategyContext<'_>) {
-    const DEFAULT_CLASS: &str = "ingressclass.kubernetes.io/is-default-class";
     let is_given = non_null(spec_of(ingress), "ingressClassName").is_some();
     if is_given || metadata::annotation(ingress, CLASS_ANNOTATION).is_some() {
         return;
     }
-    let classes = ctx.lookup.list_holding("networking.k8s.io", "ingressclasses", "", "is-default-class");
-    let is_default = |class: &&Value| metadata::annotation(class, DEFAULT_CLASS) == Some("true");
-    let newest = classes.iter().filter(is_default).min_by_key(|class| {
-        let created = metadata::text(class, "creationTimestamp");
-        (std::cmp::Reverse(created.to_owned()), metadata::name(class).to_owned())
-    });
+    let classes = ctx.lookup.list_holding("networking.k8s.io", "ingressclasses", "", default_class::HELD);
+    let newest = default_class::newest(&classes, default_class::INGRESS_CLASS);
     if let (Some(class), Some(spec)) = (newest, object_or_insert(ingress, "spec")) {
-        spec.insert("ingressClassName", metadata::name(class).into());
+        spec.insert("ingressClassName", class.into());
     }
 }
 

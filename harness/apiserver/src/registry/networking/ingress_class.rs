@@ -7,6 +7,7 @@ use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, default_class, text};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::default_class::INGRESS_CLASS;
 use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::networking::reference::typed_reference;
@@ -74,7 +75,7 @@ fn parameters_scope(parameters: &Value, path: &Path<'_>, errors: &mut ErrorList)
 
 /// The columns of `ingressclasses`.
 const COLUMNS: &[Column] = &[
-    NAME.with_source(CellSource::Custom(|class, _| json!(default_class(class, DEFAULT_CLASS)))),
+    NAME.with_source(CellSource::Custom(|class, _| json!(default_class(class, INGRESS_CLASS)))),
     Column::string(
         "Controller",
         Description::Text("Controller that is responsible for handling this class"),
@@ -98,5 +99,3 @@ const COLUMNS: &[Column] = &[
     ),
     AGE,
 ];
-
-const DEFAULT_CLASS: &[&str] = &["ingressclass.kubernetes.io/is-default-class"];

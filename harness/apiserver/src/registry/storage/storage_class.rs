@@ -10,6 +10,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::default_class;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::node_selector::deprecated_label;
+use crate::registry::default_class::STORAGE_CLASS;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::{parameters, provisioner};
@@ -125,7 +126,7 @@ fn validate_update(new: &Value, old: &Value) -> ErrorList {
 
 /// The columns of `storageclasses`.
 const COLUMNS: &[Column] = &[
-    NAME.with_source(CellSource::Custom(|class, _| json!(default_class(class, DEFAULT_CLASS)))),
+    NAME.with_source(CellSource::Custom(|class, _| json!(default_class(class, STORAGE_CLASS)))),
     Column::string(
         "Provisioner",
         Description::Field("api.storage.v1.StorageClass", "provisioner"),
@@ -148,6 +149,3 @@ const COLUMNS: &[Column] = &[
     ),
     AGE,
 ];
-
-const DEFAULT_CLASS: &[&str] =
-    &["storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"];
