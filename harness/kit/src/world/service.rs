@@ -43,29 +43,39 @@ struct WindowCounts {
 }
 
 impl WindowCounts {
-    /// Counts a request, and returns the limit that is passed.
-    fn count(&mut self, at: Duration, (method, path): (&Method, &str), limits: &Limits) -> Option<String> {
+    /// Counts a request, which is a write if it has a name, and returns the limit that is passed.
+    fn count(
+        &mut self,
+        at: Duration,
+        request: (&Method, &str),
+        write: Option<&str>,
+        limits: &Limits,
+    ) -> Option<String> {
         let number = at.as_millis() / limits.window.as_millis();
         if self.number != number {
             *self = Self { number, ..Self::default() };
         }
         self.requests += 1;
-        let mut equal = 0;
-        // Creations of different objects have the same path.
-        if matches!(*method, Method::PUT | Method::PATCH | Method::DELETE) {
-            let count = self.writes.entry(format!("{method} {path}")).or_default();
-            *count += 1;
-            equal = *count;
-        }
+        let equal = write.map_or(0, |write| self.count_write(write));
         let Limits { equal_writes, requests, text, .. } = limits;
-        let at = redact::at(at);
-        if equal > *equal_writes {
-            Some(format!("sent `{method} {path}` more than {equal_writes} times {text} {at}"))
-        } else if self.requests > *requests {
-            Some(format!("made more than {requests} requests {text} {at}, the last one `{method} {path}`"))
-        } else {
-            None
+        if equal <= *equal_writes && self.requests <= *requests {
+            return None;
         }
+        let ((method, path), at) = (request, redact::at(at));
+        Some(if equal > *equal_writes {
+            format!("sent `{method} {path}` more than {equal_writes} times {text} {at}")
+        } else {
+            format!("made more than {requests} requests {text} {at}, the last one `{method} {path}`")
+        })
+    }
+
+    fn count_write(&mut self, write: &str) -> u32 {
+        if let Some(count) = self.writes.get_mut(write) {
+            *count += 1;
+            return *count;
+        }
+        self.writes.insert(write.to_owned(), 1);
+        1
     }
 }
 
@@ -130,9 +140,12 @@ impl Connection {
             return false;
         }
         let at = self.clock.elapsed();
+        // Creations of different objects have the same path.
+        let is_write = matches!(*method, Method::PUT | Method::PATCH | Method::DELETE);
+        let write = is_write.then(|| format!("{method} {path}"));
         let mut windows = self.windows.lock();
         let passed: Vec<String> = (windows.iter_mut().zip(&LIMITS))
-            .filter_map(|(window, limits)| window.count(at, (method, path), limits))
+            .filter_map(|(window, limits)| window.count(at, (method, path), write.as_deref(), limits))
             .collect();
         let Some(hot) = passed.into_iter().next() else { return true };
         *self.hot.lock() = Some(hot);
