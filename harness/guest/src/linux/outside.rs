@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use super::watch;
+use super::watch::{self, CallState};
 
 /// The function of the kernel that waits for the program which serves a file system (FUSE): container layers without
 /// root, folders that a virtual machine shares, `sshfs`.
@@ -51,19 +51,21 @@ impl Outside {
     /// Returns true if a blocked thread waits for a program outside. `channel` is the function of the kernel in which
     /// it is blocked.
     pub(crate) fn is_awaited(&self, process: i32, thread: i32, channel: &[u8]) -> bool {
-        if channel == FILE_SYSTEM {
-            return watch::blocked_call(thread).is_none_or(|(number, _)| !LOCKS.contains(&number));
+        if channel != FILE_SYSTEM && !FULL_OUTPUT.contains(&channel) {
+            return false;
         }
-        FULL_OUTPUT.contains(&channel)
-            && written_file(thread)
-                .and_then(|file| watch::file_name(process, file))
-                .is_some_and(|name| self.files.contains(&name))
+        let (number, arguments) = match watch::current_call(thread) {
+            Some(CallState::Blocked(number, arguments)) => (number, arguments),
+            // A program outside has woken it, which its account shows only once it runs.
+            Some(CallState::Running) => return true,
+            None => return channel == FILE_SYSTEM,
+        };
+        if channel == FILE_SYSTEM {
+            return !LOCKS.contains(&number);
+        }
+        let written = WRITES.iter().find(|(write, _)| *write == number);
+        written
+            .and_then(|(_, index)| watch::file_name(process, *arguments.get(*index)? as i32))
+            .is_some_and(|name| self.files.contains(&name))
     }
-}
-
-/// Returns the descriptor of the file to which a blocked thread writes; `None` if it does something else.
-fn written_file(thread: i32) -> Option<i32> {
-    let (number, arguments) = watch::blocked_call(thread)?;
-    let (_, index) = WRITES.iter().find(|(write, _)| *write == number)?;
-    Some(*arguments.get(*index)? as i32)
 }

@@ -10,7 +10,7 @@ use super::state::{ProgramMemory, Tracer};
 use super::sys::{self, Registers};
 use super::table::{Activity, Pending, SocketWait};
 use super::terminals;
-use super::watch;
+use super::watch::{self, CallState};
 
 /// The seconds of real time that the kernel keeps for a timeout of zero. Each microsecond of virtual time is one more.
 /// The kernel takes up to twice as many.
@@ -155,7 +155,10 @@ impl Tracer {
         let mut is_any = false;
         for (thread, account) in resting.collect::<Vec<_>>() {
             let Some(entry) = self.table.threads.get(&thread) else { continue };
-            let call = watch::blocked_call(thread).unwrap_or_default();
+            let call = match watch::current_call(thread) {
+                Some(CallState::Blocked(number, arguments)) => (number, arguments),
+                Some(CallState::Running) | None => Default::default(),
+            };
             let restarted = entry.socket_wait.as_ref().filter(|wait| wait.is_restarted && wait.call == call);
             let restarted = restarted.map(|wait| (wait.deadline, wait.timeout));
             let found = restarted.or_else(|| self.timeout(thread, entry.process, &call));

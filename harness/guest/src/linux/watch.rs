@@ -166,13 +166,24 @@ pub(crate) fn executable(process: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{process}/exe")).ok()
 }
 
-/// Returns the system call in which a blocked thread waits, and its first arguments.
-pub(crate) fn blocked_call(thread: i32) -> Option<(i64, Vec<u64>)> {
+/// A thread in a system call, or not.
+pub(crate) enum CallState {
+    /// It runs, or is about to.
+    Running,
+    /// It is blocked in the system call of this number, with these arguments.
+    Blocked(i64, Vec<u64>),
+}
+
+/// Returns the system call in which a thread is; `None` if that cannot be read.
+pub(crate) fn current_call(thread: i32) -> Option<CallState> {
     let text = fs::read_to_string(format!("/proc/{thread}/syscall")).ok()?;
     let mut words = text.split_whitespace();
-    let number = words.next()?.parse().ok()?;
+    let number = words.next()?;
+    if number == "running" {
+        return Some(CallState::Running);
+    }
     let hex = |word: &str| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok();
-    Some((number, words.map_while(hex).collect()))
+    Some(CallState::Blocked(number.parse().ok()?, words.map_while(hex).collect()))
 }
 
 /// Returns true if shared memory of System V has the same numbers in a process as here.
