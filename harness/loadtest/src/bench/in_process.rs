@@ -54,7 +54,7 @@ async fn send(server: &ApiServer, method: http::Method, path: &str, body: String
 
 /// Path of the definitions.
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-/// Number of definitions: as many as ten large projects have together.
+/// Most definitions: as many as ten large projects have together.
 const DEFINITION_COUNT: usize = 107;
 /// Fields of a definition's schema, which makes it as large as that of a middling project.
 const FIELDS: usize = 2_000;
@@ -77,20 +77,22 @@ fn definition(number: usize) -> String {
 }
 
 /// Measures definitions that are created one after the other, and the time of the last tenth in percent of that of the
-/// first: 100 if a write costs the same however many definitions there are.
-pub(super) async fn definitions(clock: &Clock, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
+/// first: 100 if a write costs the same however many definitions there are. There are as many definitions as pods, but
+/// at least ten and at most [`DEFINITION_COUNT`].
+pub(super) async fn definitions(clock: &Clock, pods: usize, rows: &mut Vec<Measurement>) -> Result<(), BenchError> {
+    let count = pods.clamp(10, DEFINITION_COUNT);
     let server = ApiServer::new(ApiServerConfig::new(clock.clone()));
     let mut times = Vec::new();
-    for number in 0..DEFINITION_COUNT {
+    for number in 0..count {
         let begun = clock.elapsed();
         send(&server, http::Method::POST, DEFINITIONS, definition(number)).await?;
         times.push(clock.elapsed().saturating_sub(begun));
     }
     let sum = |times: &[Duration]| times.iter().sum::<Duration>().as_secs_f64();
-    let tenth = DEFINITION_COUNT / 10;
+    let tenth = count / 10;
     let first = sum(&times[..tenth]);
-    let last = sum(&times[DEFINITION_COUNT - tenth..]);
-    let name = format!("in process, {DEFINITION_COUNT} definitions created");
+    let last = sum(&times[count - tenth..]);
+    let name = format!("in process, {count} definitions created");
     rows.push(Measurement::new(name, Unit::Seconds, sum(&times)).wanted(figures::DEFINITIONS));
     rows.push(
         Measurement::new(

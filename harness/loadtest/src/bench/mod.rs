@@ -216,7 +216,7 @@ pub async fn run(
             ready(&clock, program, &arguments, &mut rows).await?;
             in_process::start(&clock, &mut rows).await?;
             in_process::writes(&clock, shape.pods, &mut rows).await?;
-            in_process::definitions(&clock, &mut rows).await?;
+            in_process::definitions(&clock, shape.pods, &mut rows).await?;
             let server = ServeProcess::start(program, &arguments, STARTS).await?;
             pids.extend(server.pid());
             started.insert(server).kubeconfig()

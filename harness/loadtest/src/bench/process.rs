@@ -24,15 +24,20 @@ impl ServeProcess {
         let failed = |source| BenchError::Io { doing: format!("starting {} serve", program.display()), source };
         let folder = std::env::temp_dir().join(format!("plumbline-bench-{}-{number}", std::process::id()));
         std::fs::create_dir_all(&folder).map_err(failed)?;
+        let log = folder.join("log");
+        let errors = std::fs::File::create(&log).map_err(failed)?;
         let mut command = Command::new(program);
         command.arg("serve").args(["--listen", "127.0.0.1:0"]).arg("--kubeconfig").arg(folder.join("kubeconfig"));
-        command.args(arguments).env("RUST_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.args(arguments).env("RUST_LOG", "warn").kill_on_drop(true);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors);
         let mut child = command.spawn().map_err(failed)?;
         let out = child.stdout.take().ok_or_else(|| failed(std::io::ErrorKind::BrokenPipe.into()))?;
         let server = Self { child, folder };
         let line = BufReader::new(out).lines().next_line().await.map_err(failed)?.unwrap_or_default();
         if !line.starts_with("ready ") {
-            return Err(failed(std::io::Error::other(format!("it printed {line:?} instead of `ready …`"))));
+            let log = std::fs::read_to_string(&log).unwrap_or_default();
+            let message = format!("it printed {line:?} instead of `ready …`; its log: {}", log.trim_end());
+            return Err(failed(std::io::Error::other(message)));
         }
         Ok(server)
     }

@@ -42,7 +42,9 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // The standard test programs read it, too.
     let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|count| count.parse().ok());
-    arguments.test_threads = arguments.test_threads.or(threads);
+    // They mostly wait for processes and containers.
+    let default = std::thread::available_parallelism().map_or(1, usize::from) * 4;
+    arguments.test_threads = arguments.test_threads.or(threads).or(Some(default));
     // Trials start in this order; those that wait longest are the first.
     let trials = [
         remote::trials(),
