@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::clock::{Clock, ClockError};
+use crate::folder::TemporaryFolder;
 use crate::outcome::{GuestError, KILL, Outcome, TERMINATE, TracerThread};
 use crate::settings::{Command, Epoch, Network, Settings, Stdio};
 
@@ -184,7 +185,7 @@ impl Guest {
 
     /// Starts the command. A thread of this process traces it.
     pub fn start(self) -> Result<Running, GuestError> {
-        let folder = tempfile::Builder::new().prefix("plumbline-guest-").tempdir();
+        let folder = TemporaryFolder::new("guest-");
         let folder = folder.map_err(|source| GuestError::System { what: "a folder for the time socket", source })?;
         let socket = folder.path().join("time.sock");
         let end = Arc::new(AtomicU8::new(0));
@@ -225,7 +226,7 @@ pub struct Running {
     thread: Option<TracerThread>,
     end: Arc<AtomicU8>,
     socket: PathBuf,
-    _folder: tempfile::TempDir,
+    _folder: TemporaryFolder,
 }
 
 impl Running {

@@ -19,6 +19,7 @@
 #[cfg(feature = "tokio")]
 mod async_clock;
 mod clock;
+mod folder;
 mod guest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod linux;
@@ -31,6 +32,7 @@ mod testing;
 #[cfg(feature = "tokio")]
 pub use async_clock::AsyncClock;
 pub use clock::{Clock, ClockError};
+pub use folder::TemporaryFolder;
 pub use guest::{Guest, Running};
 pub use outcome::{End, GuestError, Outcome};
 pub use protocol::{Order, OrderError, Reading, TIME_SOCKET};

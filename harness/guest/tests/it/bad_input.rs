@@ -2,6 +2,7 @@
 
 use std::io::Read as _;
 use std::os::unix::process::ExitStatusExt as _;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use plumbline_guest::{End, Guest, GuestError};
@@ -71,6 +72,26 @@ fn limits_end_everything() {
 }
 
 #[test]
+fn the_folder_of_a_killed_tracer_is_removed_by_the_next_one() {
+    let place = tempfile::tempdir().expect("a folder");
+    let tracer = |script: &str| {
+        let mut tracer = Command::new(env!("CARGO_BIN_EXE_plumbline-guest"));
+        tracer.args(["--", "sh", "-c", script]).env("TMPDIR", place.path());
+        tracer.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        tracer
+    };
+    let folders = || std::fs::read_dir(place.path()).expect("a folder").count();
+    let mut killed = tracer("echo started; read line").spawn().expect("a tracer");
+    let mut word = [0; 7];
+    killed.stdout.as_mut().expect("a pipe").read_exact(&mut word).expect("a word");
+    killed.kill().expect("SIGKILL");
+    killed.wait().expect("an end");
+    assert_eq!((&word, folders()), (b"started", 1));
+    assert!(tracer("true").status().expect("a tracer").success());
+    assert_eq!(folders(), 0);
+}
+
+#[test]
 fn nothing_outlives_the_command() {
     let (_running, reader) = {
         let (running, reader) = start(shell("(trap '' TERM HUP INT; while :; do sleep 1; done) & sleep 10; echo end"));
@@ -119,7 +140,7 @@ fn a_killed_tracer_leaves_nothing() {
     // The first ones meet a child that the tracer does not trace yet.
     for milliseconds in (0..20).chain([200, 300]) {
         let (reader, writer) = std::io::pipe().expect("a pipe");
-        let mut tracer = std::process::Command::new(program)
+        let mut tracer = Command::new(program)
             .args(["-q", "--manual", "--", "setsid", "-w", "sh", "-c", script])
             .env("TMPDIR", folder.path())
             .stdout(writer)
@@ -150,7 +171,7 @@ fn programs_that_are_killed_while_they_are_stopped_end() {
     while !is_stopped() {
         std::thread::yield_now();
     }
-    assert!(std::process::Command::new("kill").args(["-9", process]).status().expect("kill").success());
+    assert!(Command::new("kill").args(["-9", process]).status().expect("kill").success());
     let outcome = running.wait().expect("an outcome");
     assert_eq!((outcome.status.signal(), outcome.end), (Some(9), End::Exited));
     // Nothing has the pipe open any more.

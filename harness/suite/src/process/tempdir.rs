@@ -1,7 +1,8 @@
 //! Temporary folders of a run, all below one root that is removed when the run ends, for any reason.
 //!
 //! ```text
-//! /tmp/plumbline-…/        one per run, removed at its end; by the crash cleanup if the harness is killed
+//! /tmp/plumbline-…/        one per run, removed at its end; by the crash cleanup if the harness is killed,
+//!                          by the next run if the crash cleanup was killed with it, as inside a tracer
 //!   logs/                  logs of programs and servers, unless --logs names another folder; kept after failures
 //!   kubeconfig-…/          and other secrets, for as long as they are in use
 //! ```
@@ -10,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
+use plumbline_guest::TemporaryFolder;
 use tempfile::TempDir;
 
 use super::crash_cleanup::{CleanupGuard, CrashCleanup};
@@ -24,7 +26,7 @@ const LOGS: &str = "logs";
 #[derive(Debug)]
 pub struct RunDir {
     /// `None` after the folder was kept.
-    root: Option<(TempDir, Option<CleanupGuard>)>,
+    root: Option<(TemporaryFolder, Option<CleanupGuard>)>,
     logs: PathBuf,
 }
 
@@ -35,7 +37,7 @@ impl RunDir {
     ///
     /// Returns an error if no folder can be created, with the next step.
     pub fn create(logs: Option<&Path>) -> Result<Self, RunDirError> {
-        let root = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(TempDirError)?;
+        let root = TemporaryFolder::new("").map_err(TempDirError)?;
         let cleanup = CrashCleanup { folder: Some(root.path().to_owned()), ..CrashCleanup::default() };
         // Without the helper a SIGKILL leaves the folder behind; that does not prevent the run.
         let guard = cleanup
