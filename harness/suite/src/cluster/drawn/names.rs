@@ -17,6 +17,8 @@ use crate::url::escape;
 const LENGTH: usize = 8;
 /// Length of a uid.
 const UID: usize = 36;
+/// The place of its first dash.
+const FIRST_DASH: usize = 8;
 /// Longer names are about their length, so they stay.
 const LONGEST: usize = 40;
 /// Resources whose names mean something to the server or to the subject, so that they stay.
@@ -145,8 +147,11 @@ impl DrawnNames {
 
     /// Returns true if a body has a uid of the fixture in whose place there is another.
     pub(super) fn has_hidden_uid(&self, body: &[u8]) -> bool {
-        let text = String::from_utf8_lossy(body);
-        self.uids.drawn.keys().any(|uid| text.contains(uid.as_str()))
+        // There may be thousands of uids and of requests: a place that may hold one is looked at once.
+        let dashes = body.iter().enumerate().filter(|(_, byte)| **byte == b'-');
+        let places = dashes.filter_map(|(at, _)| at.checked_sub(FIRST_DASH));
+        let mut texts = places.filter_map(|at| std::str::from_utf8(body.get(at..at + UID)?).ok());
+        texts.any(|uid| self.uids.drawn.contains_key(uid))
     }
 
     /// Returns manifests of the namespaces that a server has only under the fixture's names.
@@ -463,7 +468,7 @@ impl FoundNames {
 
 /// Returns true for a text in the form of a uid.
 fn is_uid(text: &str) -> bool {
-    let is_dash = |at: usize| matches!(at, 8 | 13 | 18 | 23);
+    let is_dash = |at: usize| matches!(at, FIRST_DASH | 13 | 18 | 23);
     let fits = |(at, byte): (usize, u8)| if is_dash(at) { byte == b'-' } else { byte.is_ascii_hexdigit() };
     text.len() == UID && text.bytes().enumerate().all(fits)
 }
@@ -529,6 +534,20 @@ mod tests {
             format!("pods \"a\" and a.17f3: x{drawn}")
         );
         assert_eq!(names.own("nothing to translate"), None);
+    }
+
+    #[test]
+    fn uids_of_the_fixture_are_found_in_requests() {
+        let uid = "00000000-0000-4000-8000-00000000abcd";
+        let fixture = fixture(&format!(
+            "given: {{ pods: [{{ name: a, uid: {uid} }}] }}\nsteps: [{{ at: 1s, delete: pods/a }}]\n\
+             order: [DELETE pods/a 200]\n"
+        ));
+        let names = DrawnNames::draw(&fixture, &mut fastrand::Rng::with_seed(1));
+        let has = |body: &str| names.has_hidden_uid(body.as_bytes());
+        assert!(has(&format!(r#"{{"preconditions":{{"uid":"{uid}"}}}}"#)) && has(uid) && has(&format!("$x-y{uid}-")));
+        assert!(!has("") && !has("-") && !has(&uid[1..]) && !has(&uid[..35]) && !has(&uid.replace('d', "e")));
+        assert!(!names.has_hidden_uid(&[b"\xff-", &uid.as_bytes()[1..]].concat()));
     }
 
     #[test]
