@@ -24,6 +24,7 @@ ANNOTATION = "node.alpha.kubernetes.io/ttl"
 # (fewest nodes, most nodes, seconds): the steps overlap, so the value depends on where the number came from.
 STEPS = [(0, 100, 0), (90, 500, 15), (450, 1000, 30), (900, 2000, 60), (1800, sys.maxsize, 300)]
 WORKERS = 5
+PAUSES = 0.2, 12.8  # seconds before listing again after a failure, each twice the one before
 SECOND = 1_000_000_000
 ERRORS = (OSError, http.client.HTTPException, ValueError, KeyError, RuntimeError)
 
@@ -149,6 +150,7 @@ class Controller:
 
     def follow(self):
         """Lists and watches. Whatever ends a watch leads to a new list."""
+        pause = PAUSES[0]
         while True:
             try:
                 nodes = json.load(successful(self.client.send("GET", "/api/v1/nodes")))
@@ -161,12 +163,15 @@ class Controller:
                     self.queue.add(name)
                 version = nodes["metadata"]["resourceVersion"]
                 path = f"/api/v1/nodes?watch=true&resourceVersion={version}&timeoutSeconds=300"
-                for line in successful(self.client.send("GET", path)):
+                events = successful(self.client.send("GET", path))
+                pause = PAUSES[0]
+                for line in events:
                     self.handle(json.loads(line))
             except ERRORS as error:
                 print(f"nodes: {error}; listing again", file=sys.stderr)
                 self.client.close()
-                time.sleep(0.2)
+                time.sleep(pause)
+                pause = min(2 * pause, PAUSES[1])
 
     def handle(self, event):
         if event["type"] == "ERROR":
