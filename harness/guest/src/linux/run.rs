@@ -130,6 +130,10 @@ impl Tracer {
             self.let_run(now);
             return;
         }
+        let busy = self.busy.and_then(|thread| Some((thread, self.table.threads.get(&thread)?)));
+        if busy.is_some_and(|(thread, entry)| entry.watch.dequeue(thread)) {
+            return;
+        }
         self.wait_event(pause.min(nap_end.saturating_sub(now)).max(1));
     }
 

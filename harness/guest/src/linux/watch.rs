@@ -7,6 +7,20 @@ use std::path::PathBuf;
 /// The most bytes that are read of the name of a function of the kernel.
 pub(crate) const CHANNEL: usize = 64;
 
+/// Functions of the kernel in which threads wait for an event, and are woken by signals. There are others.
+const WAITS_FOR_EVENTS: [&[u8]; 10] = [
+    b"futex_do_wait",
+    b"do_epoll_wait",
+    b"futex_wait_queue",
+    b"ep_poll",
+    b"hrtimer_nanosleep",
+    b"poll_schedule_timeout.constprop.0",
+    b"do_wait",
+    b"anon_pipe_read",
+    b"pipe_read",
+    b"sk_wait_data",
+];
+
 /// The state of a thread that is not on a processor and does not wait for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sleep<'a> {
@@ -85,6 +99,15 @@ impl Watch {
         self.blocked_in(&mut [0; CHANNEL]).is_some()
     }
 
+    /// Makes the scheduler let go of a thread that has gone to sleep. Returns true if it is blocked then, and was not.
+    ///
+    /// Since Linux 6.12, a thread that has had more than its share of a processor stays queued there when it sleeps,
+    /// until its turn would have come, which takes milliseconds beside programs that compute. To ask in which call it
+    /// waits makes the kernel take it out at once (`wait_task_inactive`).
+    pub(crate) fn dequeue(&self, thread: i32) -> bool {
+        !self.is_blocked() && self.state() == Some(b'S') && blocked_call(thread).is_some() && self.is_blocked()
+    }
+
     /// Returns true if the thread has ended.
     pub(crate) fn is_dead(&self) -> bool {
         self.sleep(&mut [0; CHANNEL]) == Some(Sleep::Dead)
@@ -111,6 +134,11 @@ impl Watch {
 
     /// Returns the kind of its sleep; `None` if it runs, is queued, or is stopped by the tracer.
     pub(crate) fn sleep<'a>(&self, channel: &'a mut [u8; CHANNEL]) -> Option<Sleep<'a>> {
+        let length = self.channel.read(channel);
+        if WAITS_FOR_EVENTS.contains(&&channel[..length]) {
+            // The kernel works longer for the state than for all else of a proof.
+            return Some(Sleep::Waiting(&channel[..length]));
+        }
         match self.state()? {
             b'S' => self.blocked_in(channel).map(Sleep::Waiting),
             b'D' => self.is_blocked().then_some(Sleep::Uninterruptible),
