@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use plumbline_guest::{Guest, Outcome};
+use plumbline_guest::{Guest, Outcome, Report};
 
 /// The environment variable with the role of this program as a guest.
 const ROLE: &str = "PLUMBLINE_GUEST_BENCH";
@@ -54,12 +54,17 @@ fn subject(role: &str) {
         }
         "tokio" => {
             let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-            runtime.block_on(async {
-                let mut ticks = tokio::time::interval(Duration::from_secs(30));
-                for _ in 0..=120 {
+            let ticker = async || {
+                let mut ticks = tokio::time::interval(Duration::from_secs(1));
+                let mut length = 0;
+                for tick in 0..=3600 {
                     ticks.tick().await;
+                    length += serde_json::to_vec(&[("tick", tick)]).map_or(0, |text| text.len());
                 }
-            });
+                length
+            };
+            let (one, other) = runtime.block_on(async { tokio::join!(ticker(), ticker()) });
+            assert_eq!(one, other);
         }
         role => panic!("no role {role}"),
     }
@@ -108,48 +113,120 @@ fn main() {
         println!("{role}: {:.2} times the real time of an untraced run ({untraced:.2} s)", traced / untraced);
     }
     let folder = tempfile::tempdir().expect("a folder");
-    for (name, guest) in hours(folder.path()) {
-        let report = run(guest).report;
+    let hours = hours(folder.path());
+    // Side by side: an hour of real time, if it is asked for.
+    let untraced: Vec<_> = hours
+        .iter()
+        .map(|(_, command)| {
+            let command = command.clone();
+            std::env::var_os(REAL).map(|_| std::thread::spawn(move || untraced_hour(&command)))
+        })
+        .collect();
+    for ((name, command), untraced) in hours.iter().zip(untraced) {
+        let (report, used) = traced_hour(command);
+        let tracer = report.tracer_time.as_secs_f64();
         println!(
-            "an hour of {name}: {:.3} s in {} hops, {:.0} us each, of which the tracer's processor time is {:.0} us",
+            "an hour of {name}: {:.2} s, {:.2} s of processor time and {tracer:.2} s of the tracer's, {} hops, {} waits",
             report.real_time.as_secs_f64(),
+            used,
             report.hops,
-            report.real_time.as_secs_f64() * 1e6 / report.hops as f64,
-            report.tracer_time.as_secs_f64() * 1e6 / report.hops as f64,
+            report.waits,
         );
+        if let Some(untraced) = untraced.map(|hour| hour.join().expect("an hour")) {
+            println!("    untraced {untraced:.2} s: {:.1} times as much traced", (used + tracer) / untraced);
+        }
     }
 }
 
-/// Programs that do something every 30 s for an hour, as far as this machine has their languages.
-fn hours(folder: &Path) -> Vec<(&'static str, Guest)> {
-    const JAVA: &str = "class Hour { public static void main(String[] a) throws Exception {
+/// Returns the processor time that a shell's `times` has written: of its children, in its last line.
+fn processor_time(output: &str) -> f64 {
+    let seconds = |text: &str| {
+        let (minutes, seconds) = text.trim_end_matches('s').split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    };
+    let children = output.lines().last().unwrap_or_default();
+    children.split_whitespace().filter_map(seconds).sum()
+}
+
+/// Runs an hour's command for an hour, and returns its processor time.
+fn untraced_hour(command: &[String]) -> f64 {
+    let output = Command::new("sh").args(["-c", TIMED]).args(command).output().expect("a shell");
+    assert!(output.status.success(), "{output:?}");
+    processor_time(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The same in virtual time; also returns the account of the time.
+fn traced_hour(command: &[String]) -> (Report, f64) {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let guest = Guest::new("sh").args(["-c", TIMED]).args(command).stdout(file.reopen().expect("a file"));
+    let outcome = guest.run().expect("a guest");
+    assert!(outcome.status.success(), "{}", outcome.report);
+    (outcome.report, processor_time(&std::fs::read_to_string(file.path()).expect("times")))
+}
+
+/// The environment variable with which hours are also measured untraced. It takes an hour.
+const REAL: &str = "PLUMBLINE_GUEST_BENCH_REAL";
+
+/// A script that runs its arguments and writes the processor time that they used.
+const TIMED: &str = r#""$0" "$@" && times"#;
+
+/// Programs that write some JSON each second for an hour, twice at a time, as far as this machine has their languages.
+fn hours(folder: &Path) -> Vec<(&'static str, Vec<String>)> {
+    const JAVA: &str = r#"class Hour { public static void main(String[] a) throws Exception {
         var pool = java.util.concurrent.Executors.newScheduledThreadPool(2);
-        var ticks = new java.util.concurrent.CountDownLatch(120);
-        pool.scheduleAtFixedRate(ticks::countDown, 30, 30, java.util.concurrent.TimeUnit.SECONDS);
+        var ticks = new java.util.concurrent.CountDownLatch(7200);
+        for (int i = 0; i < 2; i++) pool.scheduleAtFixedRate(() -> {
+            if (("[[\"tick\"," + ticks.getCount() + "]]").isEmpty()) throw new IllegalStateException();
+            ticks.countDown();
+        }, 1, 1, java.util.concurrent.TimeUnit.SECONDS);
         ticks.await();
         System.exit(0);
-    } }";
-    const GO: &str = "package main\nimport \"time\"\nfunc main() {\n\tticker := time.NewTicker(30 * time.Second)\n\t\
-                      for i := 0; i < 120; i++ {\n\t\t<-ticker.C\n\t}\n}\n";
-    let program = std::env::current_exe().expect("this program");
-    let script = "for i in 1 2 3 4 5 6; do sleep 600; done";
-    let mut hours = vec![
-        ("sh", Guest::new("sh").args(["-c", script])),
-        ("tokio", Guest::new(program).env(ROLE, "tokio")),
-        ("python", Guest::new("python3").args(["-c", "import time\nfor _ in range(120): time.sleep(30)"])),
-    ];
+    } }"#;
+    const GO: &str = r#"package main
+import ("encoding/json"; "sync"; "time")
+func main() {
+	var group sync.WaitGroup
+	for range 2 {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			ticker := time.NewTicker(time.Second)
+			for tick := 0; tick < 3600; tick++ {
+				<-ticker.C
+				if _, err := json.Marshal(map[string]int{"tick": tick}); err != nil { panic(err) }
+			}
+		}()
+	}
+	group.Wait()
+}
+"#;
+    const PYTHON: &str = "import json, threading, time
+def tick():
+    for n in range(3600):
+        time.sleep(1)
+        json.dumps({'tick': n})
+threads = [threading.Thread(target=tick) for _ in range(2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+";
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
     let file = |name: &str, text: &str| {
-        let path = folder.join(name);
-        std::fs::write(&path, text).expect("a file");
-        path
+        std::fs::write(folder.join(name), text).expect("a file");
+        path(name)
     };
-    let built = Command::new("go").arg("build").arg("-o").arg(folder.join("hour")).arg(file("hour.go", GO)).status();
+    let own = std::env::current_exe().expect("this program").to_string_lossy().into_owned();
+    let mut hours =
+        vec![("tokio", words(&["env", &format!("{ROLE}=tokio"), &own])), ("python", words(&["python3", "-c", PYTHON]))];
+    let built = Command::new("go").arg("build").args(["-o", &path("hour"), &file("hour.go", GO)]).status();
     if built.is_ok_and(|status| status.success()) {
-        hours.push(("go", Guest::new(folder.join("hour"))));
+        hours.push(("go", words(&[&path("hour")])));
     }
-    if Command::new("java").arg("-version").output().is_ok() {
-        let flags = ["-XX:-UsePerfData", "-XX:+UseSerialGC"];
-        hours.push(("java", Guest::new("java").args(flags).arg(file("Hour.java", JAVA))));
+    let compiled = Command::new("javac").args(["-d", &path(""), &file("Hour.java", JAVA)]).status();
+    if compiled.is_ok_and(|status| status.success()) {
+        hours.push(("java", words(&["java", "-cp", &path(""), "Hour"])));
+        let flags = ["java", "-XX:-UsePerfData", "-XX:+UseSerialGC", "-cp", &path(""), "Hour"];
+        hours.push(("java without performance data, serial collector", words(&flags)));
     }
     hours
 }
