@@ -153,8 +153,8 @@ pub(crate) enum Plan {
     SetSocketTimeout(i32, bool, u64, u64),
     /// `getsockopt` of a timeout: the place of the value and of its length.
     GetSocketTimeout(u64, u64),
-    /// A call that receives from a socket until it has all that it asked for.
-    ReceiveAll(i32),
+    /// A call that receives from a socket until it has all that it asked for, or, if true, sends to it in pieces.
+    TransferAll(i32, bool),
     /// A pseudo-terminal is opened.
     OpenTerminal,
     /// A terminal gets a timeout.
@@ -363,8 +363,8 @@ fn socket(call: &Call, memory: &impl Memory) -> Option<Plan> {
             is_timed.then_some(Plan::Note("setsockopt(SO_LINGER)"))
         }
         libc::SYS_getsockopt if is_timeout => Some(Plan::GetSocketTimeout(value, length)),
-        libc::SYS_recvfrom if value & ALL != 0 => Some(Plan::ReceiveAll(socket as i32)),
-        libc::SYS_recvmsg if option & ALL != 0 => Some(Plan::ReceiveAll(socket as i32)),
+        libc::SYS_recvfrom if value & ALL != 0 => Some(Plan::TransferAll(socket as i32, false)),
+        libc::SYS_recvmsg if option & ALL != 0 => Some(Plan::TransferAll(socket as i32, false)),
         libc::SYS_ioctl if SET_TERMINAL.contains(&(level & 0xffff_ffff)) => {
             let mut time = [0];
             let is_set = memory.read(option.wrapping_add(TERMINAL_TIME), &mut time) && time != [0];

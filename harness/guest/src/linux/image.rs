@@ -13,12 +13,16 @@ use super::arch::{
 };
 use super::clocks::{Clocks, Family};
 use super::elf;
+use super::filter::SEND_FILTER;
 use super::sys::SharedMemory;
 
 const PAGE: usize = 4096;
 
-/// The place in the page for values of calls, behind the code: two numbers each, of which the second one is zero.
-const LENT: usize = (CODE_OFFSET + CODE.len()).next_multiple_of(16);
+/// The place in the page of a seccomp filter's instructions, behind the code.
+const FILTER: usize = (CODE_OFFSET + CODE.len()).next_multiple_of(16);
+
+/// The place in the page for values of calls, behind the filter: two numbers each.
+const LENT: usize = FILTER + (SEND_FILTER.len() * 8).next_multiple_of(16);
 const LENT_PLACES: usize = (PAGE - LENT) / 16;
 
 /// The shared image.
@@ -70,12 +74,21 @@ impl Image {
         self.memory.store(self.page + MONOTONIC, clocks.now(Family::Monotonic));
     }
 
-    /// Keeps a time of whole seconds for an argument of one call, and returns its offset. Later ones take its place.
-    pub(crate) fn lend(&mut self, seconds: u64) -> u64 {
+    /// Keeps a value of two numbers for an argument of one call, and returns its offset. Later ones take its place.
+    pub(crate) fn lend(&mut self, value: [u64; 2]) -> u64 {
         let place = self.page + LENT + self.lent % LENT_PLACES * 16;
         self.lent += 1;
-        self.memory.store(place, seconds);
+        self.memory.store(place, value[0]);
+        self.memory.store(place + 8, value[1]);
         place as u64
+    }
+
+    /// The call with which a program that has the image at `base` stops from now on when it sends, in all threads.
+    pub(crate) fn stop_at_sends(&mut self, base: u64) -> Call {
+        // `struct sock_fprog`: the number of instructions, and their address.
+        let filter = self.lend([SEND_FILTER.len() as u64, base + (self.page + FILTER) as u64]);
+        let (operation, flags) = (libc::SECCOMP_SET_MODE_FILTER, libc::SECCOMP_FILTER_FLAG_TSYNC);
+        Call { number: libc::SYS_seccomp, arguments: [operation.into(), flags, base + filter, 0, 0, 0] }
     }
 
     /// Returns the address of a `timespec` of zero in a program that has the image at `base`.
@@ -113,6 +126,9 @@ fn patched(mut image: Vec<u8>) -> Option<Vec<u8>> {
     }
     image.resize(page + PAGE, 0);
     image[page + CODE_OFFSET..][..CODE.len()].copy_from_slice(&CODE);
+    for (index, instruction) in SEND_FILTER.iter().enumerate() {
+        image[page + FILTER + index * 8..][..8].copy_from_slice(&instruction.to_ne_bytes());
+    }
     Some(image)
 }
 

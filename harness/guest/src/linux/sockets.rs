@@ -46,6 +46,9 @@ impl Tracer {
     ) {
         let Some(process) = self.table.threads.get(&thread).map(|thread| thread.process) else { return };
         self.has_timeouts |= length > 0;
+        if is_sending && length > 0 && self.begin_to_stop_at_sends(thread, process, registers) {
+            return;
+        }
         if sys::cannot_share(process, file)
             && let Some(socket) = watch::socket_of(process, file)
         {
@@ -56,7 +59,7 @@ impl Tracer {
             return;
         }
         let base = self.table.image(thread);
-        let place = base.and_then(|base| self.image.as_mut().map(|image| base + image.lend(coded(length))));
+        let place = base.and_then(|base| self.image.as_mut().map(|image| base + image.lend([coded(length), 0])));
         let mut former = [0; 16];
         if let Some(place) = place {
             registers.set_argument(VALUE, place);
@@ -102,10 +105,30 @@ impl Tracer {
         }
     }
 
-    /// Begins a call that receives in pieces: all of them within one timeout.
-    pub(crate) fn receive_all(&mut self, thread: i32, file: i32, registers: Registers) {
+    /// Makes a program stop at calls that send, before its call that sets a timeout for them. Returns false if that is
+    /// done, or not possible: then the timeout of a call that sends in pieces begins again with each.
+    fn begin_to_stop_at_sends(&mut self, thread: i32, process: i32, registers: Registers) -> bool {
+        let Some(entry) = self.table.processes.get_mut(&process) else { return false };
+        let Some(base) = entry.image.filter(|_| !entry.stops_at_sends) else { return false };
+        let Some(image) = &mut self.image else { return false };
+        entry.stops_at_sends = true;
+        let call = image.stop_at_sends(base);
+        let mut changed = registers;
+        changed.set_number(call.number);
+        for (index, value) in call.arguments.iter().enumerate() {
+            changed.set_argument(index, *value);
+        }
+        let _ = sys::set_registers(thread, &changed);
+        self.follow(thread, Pending::StopAtSends(Box::new(registers)));
+        true
+    }
+
+    /// Begins a call that sends or receives in pieces: all of them within one timeout.
+    pub(crate) fn transfer_all(&mut self, thread: i32, (file, is_sending): (i32, bool), registers: Registers) {
         let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
-        let Some(length) = self.socket_timeout(process, file, false) else {
+        // Sockets of other families begin another wait with each piece that they send.
+        let is_one = !is_sending || sys::file_of(process, file).is_ok_and(|copy| sys::is_internet_socket(&copy));
+        let Some(length) = self.socket_timeout(process, file, is_sending).filter(|_| is_one) else {
             self.resume(thread, 0);
             return;
         };

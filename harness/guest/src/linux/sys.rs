@@ -239,6 +239,17 @@ pub(crate) fn socket_timeout(socket: &OwnedFd, is_sending: bool) -> Option<u64> 
     (result == 0).then_some(value.tv_sec as u64)
 }
 
+/// Returns true for a socket of the Internet's families.
+pub(crate) fn is_internet_socket(socket: &OwnedFd) -> bool {
+    let mut family = 0;
+    let mut length = size_of::<c_int>() as libc::socklen_t;
+    let (socket, option) = (socket.as_raw_fd(), libc::SO_DOMAIN);
+    // SAFETY: the kernel writes at most `length` bytes to `family`, and both outlive the call.
+    let result =
+        unsafe { libc::getsockopt(socket, libc::SOL_SOCKET, option, (&raw mut family).cast(), &raw mut length) };
+    result == 0 && [libc::AF_INET, libc::AF_INET6].contains(&family)
+}
+
 /// Returns `VMIN` and `VTIME` of a terminal; `None` for other files, and for a terminal that is read by lines.
 pub(crate) fn raw_terminal(file: OwnedFd) -> Option<(u8, u8)> {
     // SAFETY: numbers only, which may all be zero; the kernel fills them, and they outlive the call.

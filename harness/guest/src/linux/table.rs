@@ -36,12 +36,14 @@ pub(crate) struct ActiveWait {
 }
 
 /// A call whose result the tracer reads.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Pending {
     /// `timer_create`, which writes the number to an address.
     CreateTimer(Family, Notification, u64),
     /// `setsockopt` of a timeout, with the place of the value and, if that was changed, the value.
     SetTimeout(u64, Option<[u8; 16]>),
+    /// `seccomp` in the place of a call with these registers, which comes again after it.
+    StopAtSends(Box<Registers>),
     /// `getsockopt` of a timeout, which writes the value and its length to these places.
     GetTimeout(u64, u64),
     /// `io_submit`, with the context, the list of requests, and the end of the context's ring before; `None` if there
@@ -223,6 +225,8 @@ pub(crate) struct Process {
     pub(crate) image: Option<u64>,
     /// The time of day that it has read last, if it asks the kernel.
     pub(crate) last: u64,
+    /// True once it stops when it sends, or cannot be made to.
+    pub(crate) stops_at_sends: bool,
 }
 
 /// All threads and processes.

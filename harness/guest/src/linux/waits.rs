@@ -1,9 +1,10 @@
 //! Stops at system calls: a timed wait becomes one without a limit, and its result is the one that it would have had.
 
-use super::arch::Architecture as _;
+use super::arch::{Architecture as _, SYSTEM_CALL};
 use super::calls::{self, Bytes, Change, Ending, Form, Notification, Plan, Setting, Wait, encode, encode_setting};
 use super::clocks::{Family, GRAIN, NEVER, SECOND};
 use super::device_io;
+use super::filter::SENDS;
 use super::state::{ProgramMemory, Tracer};
 use super::sys::{self, Registers};
 use super::table::{ActiveWait, Activity, Pending, Restart};
@@ -24,10 +25,14 @@ impl Tracer {
         let call = registers.call();
         let base = self.table.image(thread);
         let zero = base.and_then(|base| self.image.as_ref().map(|image| image.zero(base)));
-        let plan = calls::plan(&call, &ProgramMemory(thread), &self.clocks, zero);
+        let plan = if SENDS.contains(&call.number) {
+            Plan::TransferAll(call.arguments[0] as i32, true)
+        } else {
+            calls::plan(&call, &ProgramMemory(thread), &self.clocks, zero)
+        };
         if let Some(entry) = self.table.threads.get_mut(&thread) {
             entry.interrupted = None;
-            if !matches!(plan, Plan::Wait(_) | Plan::ReceiveAll(_)) {
+            if !matches!(plan, Plan::Wait(_) | Plan::TransferAll(..)) {
                 // Nothing is restarted any more, or without a time that is left.
                 entry.restart = None;
             }
@@ -73,7 +78,7 @@ impl Tracer {
                 self.set_socket_timeout(thread, (file, is_sending), (length, value), registers);
             }
             Plan::GetSocketTimeout(value, length) => self.follow(thread, Pending::GetTimeout(value, length)),
-            Plan::ReceiveAll(file) => self.receive_all(thread, file, registers),
+            Plan::TransferAll(file, is_sending) => self.transfer_all(thread, (file, is_sending), registers),
             Plan::CreateTimer(family, notification, address) => {
                 self.follow(thread, Pending::CreateTimer(family, notification, address));
             }
@@ -167,6 +172,11 @@ impl Tracer {
                 self.on_requests(process, (context, list, end), count);
             }
             Pending::SetTimeout(value, former) => Self::on_timeout_set(thread, value, former, registers),
+            Pending::StopAtSends(original) => {
+                let mut again = *original;
+                again.prepare(original.instruction() - SYSTEM_CALL.len() as u64, &original.call());
+                let _ = sys::set_registers(thread, &again);
+            }
             Pending::GetTimeout(value, length) if registers.result() == 0 => {
                 Self::on_timeout_read(thread, value, length);
             }

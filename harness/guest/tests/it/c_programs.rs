@@ -44,7 +44,9 @@ fn orders_of_the_tracer_fail_no_call() {
     let expected: Vec<String> = expected.collect();
     assert_eq!(quiet.lines(), expected);
     assert_eq!(disturbed.lines(), expected);
-    assert!(disturbed.report().stops > 2 * quiet.report().stops, "{disturbed:?} {quiet:?}");
+    // Each of the three threads stops once more before each move of time.
+    let least = quiet.report().stops + 3 * quiet.report().hops;
+    assert!(disturbed.report().stops >= least, "{disturbed:?} {quiet:?}");
 }
 
 #[test]

@@ -200,6 +200,46 @@ except BlockingIOError: at('accept')
     assert_eq!(finished.lines(), expected);
 }
 
+/// `sk_stream_wait_memory` of `net/core/stream.c` takes what a wait has used from the time of the whole call.
+#[test]
+fn a_send_in_pieces_has_one_timeout() {
+    let finished = run(python(
+        "
+import os, socket, struct, threading, time
+TIMEOUT = socket.SOL_SOCKET, socket.SO_SNDTIMEO
+server = socket.create_server(('127.0.0.1', 0))
+client = socket.create_connection(server.getsockname())
+client.setsockopt(*TIMEOUT, struct.pack('ll', 5, 0))
+print(struct.unpack('ll', client.getsockopt(*TIMEOUT, 16)))
+peer = server.accept()[0]
+peer.setblocking(False)
+def read():
+    while True:
+        time.sleep(2)
+        try:
+            while peer.recv(1 << 20): pass
+        except BlockingIOError: pass
+threading.Thread(target=read, daemon=True).start()
+size = 1 << 28
+for send in (client.send, lambda data: os.write(client.fileno(), data), lambda data: client.sendmsg([data])):
+    begin = time.monotonic()
+    print(0 < send(bytes(size)) < size, round(time.monotonic() - begin, 3))
+    time.sleep(10 - (time.monotonic() - begin))
+# A socket of another family begins another wait with each piece: `sock_alloc_send_pskb` of `net/core/sock.c`.
+one, other = socket.socketpair()
+one.setsockopt(*TIMEOUT, struct.pack('ll', 5, 0))
+def read():
+    for _ in range(4):
+        time.sleep(3)
+        other.recv(1 << 20)
+threading.Thread(target=read, daemon=True).start()
+begin = time.monotonic()
+print(0 < one.send(bytes(size)) < size, round(time.monotonic() - begin, 3))
+",
+    ));
+    assert_eq!(finished.lines(), ["(5, 0)", "True 5.0", "True 5.0", "True 5.0", "True 17.0"]);
+}
+
 #[test]
 fn a_spin_on_the_clock_ends_and_is_reported() {
     let program = "
