@@ -11,6 +11,8 @@ use crate::json::Value;
 pub(crate) struct Event {
     /// The object that it is about.
     pub(crate) about: Value,
+    /// Another object that has to do with it; null if there is none.
+    pub(crate) related: Value,
     pub(crate) component: &'static str,
     /// The node of a kubelet.
     pub(crate) host: String,
@@ -27,7 +29,8 @@ impl Event {
 
     /// Creates an event about the object of a reference.
     pub(crate) fn new(about: Value, component: &'static str, reason: &str, message: String) -> Self {
-        Self { about, component, host: String::new(), warning: false, reason: reason.to_owned(), message }
+        let reason = reason.to_owned();
+        Self { about, related: Value::Null, component, host: String::new(), warning: false, reason, message }
     }
 }
 

@@ -160,11 +160,18 @@ impl Event {
             "metadata": {"namespace": namespace_of(&self.about), "name": name}, "involvedObject": self.about,
             "type": if self.warning { "Warning" } else { "Normal" }, "reason": self.reason, "message": self.message,
             "reportingComponent": self.component});
+        if !self.related.is_null() {
+            event["related"] = self.related;
+        }
         if self.component == SCHEDULER {
             // The scheduler writes events of events.k8s.io.
             event["eventTime"] = format!("{now:.6}").into();
-            let failed = event["reason"] == "FailedScheduling";
-            event["action"] = if failed { "Scheduling" } else { "Binding" }.into();
+            let action = match event["reason"].as_str() {
+                Some("FailedScheduling") => "Scheduling",
+                Some("Preempted") => "Preempting",
+                _ => "Binding",
+            };
+            event["action"] = action.into();
             event["reportingInstance"] = SCHEDULER.into();
             return event;
         }

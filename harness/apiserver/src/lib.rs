@@ -115,6 +115,8 @@ mod name_formats;
 mod negotiate;
 #[cfg(feature = "controllers")]
 pub mod node_lifecycle;
+#[cfg(feature = "controllers")]
+mod node_selector;
 mod object_lifecycle;
 mod object_watch;
 mod openapi;

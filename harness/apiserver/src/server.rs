@@ -7,6 +7,8 @@ use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 #[cfg(feature = "controllers")]
 use std::sync::OnceLock;
+#[cfg(feature = "controllers")]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use parking_lot::{Mutex, MutexGuard, RwLock};
@@ -194,6 +196,9 @@ struct ServerState {
     definitions: DefinitionIndex,
     #[cfg(feature = "controllers")]
     events: EventSink,
+    /// Claims are bound to volumes.
+    #[cfg(feature = "controllers")]
+    binds_volumes: AtomicBool,
 }
 
 impl ApiServer {
@@ -229,6 +234,8 @@ impl ApiServer {
             definitions: DefinitionIndex::default(),
             #[cfg(feature = "controllers")]
             events: EventSink::default(),
+            #[cfg(feature = "controllers")]
+            binds_volumes: AtomicBool::new(false),
             config,
         };
         let server = Self { shared: Arc::new(shared) };
@@ -309,6 +316,18 @@ impl ApiServer {
     #[cfg(feature = "controllers")]
     pub(crate) fn events(&self) -> &EventSink {
         &self.shared.events
+    }
+
+    /// Notes that a loop binds claims to volumes, so that pods wait for their claims.
+    #[cfg(feature = "controllers")]
+    pub(crate) fn note_volume_binding(&self) {
+        self.shared.binds_volumes.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if a loop binds claims to volumes.
+    #[cfg(feature = "controllers")]
+    pub(crate) fn binds_volumes(&self) -> bool {
+        self.shared.binds_volumes.load(Ordering::Relaxed)
     }
 
     /// Returns what is known of the stored definitions.

@@ -1,10 +1,12 @@
 //! The nodes that accept a pod: schedulable, with the labels that the pod asks for, and without taints that it does not
-//! tolerate. PURE. See `nodeaffinity`, `tainttoleration` and `nodeunschedulable` in `pkg/scheduler/framework/plugins`,
-//! and `staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go`.
+//! tolerate. PURE. See `nodeaffinity`, `tainttoleration` and `nodeunschedulable` in `pkg/scheduler/framework/plugins`.
+
+use std::collections::BTreeSet;
 
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::node_selector::has_labels;
 
 /// Returns true if the node accepts the pod.
 pub(crate) fn takes(node: &Value, pod: &Value) -> bool {
@@ -17,53 +19,43 @@ pub(super) fn rejection(node: &Value, pod: &Value) -> Option<&'static str> {
     if node["spec"]["unschedulable"] == json!(true) && !tolerates(pod, &cordon) || metadata::is_deleted(node) {
         return Some("node(s) were unschedulable");
     }
-    let mut taints = array_field(&node["spec"], "taints").iter();
-    if !taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(pod, taint)) {
+    if !is_tolerated(node, pod) {
         return Some("node(s) had untolerated taint(s)");
     }
+    (!is_selected(node, pod)).then_some("node(s) didn't match Pod's node affinity/selector")
+}
+
+/// Returns true if the pod tolerates the taints of the node that keep pods away.
+pub(super) fn is_tolerated(node: &Value, pod: &Value) -> bool {
+    let mut taints = array_field(&node["spec"], "taints").iter();
+    taints.all(|taint| taint["effect"] == "PreferNoSchedule" || tolerates(pod, taint))
+}
+
+/// Returns true if the node has the labels that the pod selects, and what its node affinity requires.
+pub(super) fn is_selected(node: &Value, pod: &Value) -> bool {
     let labels = metadata::labels(node);
     let mut selector = pod["spec"]["nodeSelector"].as_object().into_iter().flatten();
-    let has_labels = selector.all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value));
-    (!has_labels || !has_affinity(node, pod)).then_some("node(s) didn't match Pod's node affinity/selector")
+    selector.all(|(key, value)| labels.and_then(|labels| labels.get(key)) == Some(value)) && has_affinity(node, pod)
+}
+
+/// Returns the nodes that the node affinity of a pod names, if it names any: `PreFilter` of `NodeAffinity`.
+pub(super) fn named_nodes(pod: &Value) -> Option<BTreeSet<&str>> {
+    let required = pod.pointer("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution")?;
+    let mut named = BTreeSet::new();
+    for term in array_field(required, "nodeSelectorTerms") {
+        let fields = array_field(term, "matchFields").iter();
+        let names = fields.filter(|field| field["key"] == "metadata.name" && field["operator"] == "In");
+        let sets = names.map(|field| array_field(field, "values").iter().filter_map(Value::as_str).collect());
+        // Without one, all nodes may suit.
+        named.extend(sets.reduce(|all: BTreeSet<&str>, more| all.intersection(&more).copied().collect())?);
+    }
+    (!array_field(required, "nodeSelectorTerms").is_empty()).then_some(named)
 }
 
 /// Returns true if the node has what the pod's node affinity requires.
 fn has_affinity(node: &Value, pod: &Value) -> bool {
     let required = pod.pointer("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");
     required.filter(|required| required.is_object()).is_none_or(|required| has_labels(node, required))
-}
-
-/// Returns true if the node meets a node selector, which is a list of terms.
-pub(crate) fn has_labels(node: &Value, selector: &Value) -> bool {
-    array_field(selector, "nodeSelectorTerms").iter().any(|term| {
-        let labels = array_field(term, "matchExpressions");
-        let fields = array_field(term, "matchFields");
-        let label = |key: &str| metadata::label(node, key);
-        let field = |key: &str| (key == "metadata.name").then(|| metadata::name(node));
-        (!labels.is_empty() || !fields.is_empty())
-            && labels.iter().all(|requirement| is_met(requirement, label))
-            && fields.iter().all(|requirement| is_met(requirement, field))
-    })
-}
-
-/// Returns true if a requirement of a node selector is met by the values of a node.
-fn is_met<'n>(requirement: &Value, value_of: impl Fn(&str) -> Option<&'n str>) -> bool {
-    let value = value_of(requirement["key"].as_str().unwrap_or_default());
-    let wanted = array_field(requirement, "values");
-    let compared = || {
-        let number = |text: &str| text.parse::<i64>().ok();
-        let [limit] = wanted else { return None };
-        Some(number(value?)?.cmp(&number(limit.as_str()?)?))
-    };
-    match requirement["operator"].as_str().unwrap_or_default() {
-        "In" => value.is_some_and(|value| wanted.iter().any(|one| one == value)),
-        "NotIn" => !value.is_some_and(|value| wanted.iter().any(|one| one == value)),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => compared().is_some_and(std::cmp::Ordering::is_gt),
-        "Lt" => compared().is_some_and(std::cmp::Ordering::is_lt),
-        _ => false,
-    }
 }
 
 fn tolerates(pod: &Value, taint: &Value) -> bool {
@@ -94,6 +86,21 @@ mod tests {
     #[case(json!({"metadata": {"labels": {"a": "b"}}}), json!({"spec": {"nodeSelector": {"a": "c"}}}), false)]
     fn nodes_take_pods(#[case] node: Value, #[case] pod: Value, #[case] expected: bool) {
         assert_eq!(takes(&node, &pod), expected);
+    }
+
+    #[rstest]
+    #[case::one(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]), Some(vec!["n"]))]
+    #[case::conflict(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]},
+        {"key": "metadata.name", "operator": "In", "values": ["m"]}]}]), Some(vec![]))]
+    #[case::either(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["m"]}]}]), Some(vec!["m", "n"]))]
+    #[case::or_a_label(json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+        {"matchExpressions": [{"key": "a", "operator": "Exists"}]}]), None)]
+    fn some_pods_name_their_nodes(#[case] terms: Value, #[case] expected: Option<Vec<&str>>) {
+        let pod = json!({"spec": {"affinity": {"nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}});
+        assert_eq!(named_nodes(&pod).map(|named| named.into_iter().collect::<Vec<_>>()), expected);
+        assert_eq!(named_nodes(&json!({"spec": {}})), None);
     }
 
     #[rstest]

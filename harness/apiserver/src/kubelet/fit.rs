@@ -1,10 +1,13 @@
 //! The nodes that have room for a pod, and the words about those that have not. PURE. See `noderesources/fit.go`,
-//! `nodeports`, `interpodaffinity` in `pkg/scheduler/framework/plugins`, and `FitError` in
-//! `pkg/scheduler/framework/types.go`. Spread constraints are not looked at, and no pod is preempted.
+//! `nodeports`, `volumerestrictions`, `interpodaffinity` in `pkg/scheduler/framework/plugins`, and `FitError` in
+//! `pkg/scheduler/framework/types.go`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::filters;
+use super::pod_volumes::PodVolumes;
+use super::rejection::Rejection;
+use super::spread::Spread;
 use crate::json::fields::array_field;
 use crate::json::{Map, Value};
 use crate::metadata;
@@ -20,36 +23,65 @@ pub(super) fn key_of(pod: &Value) -> PodKey {
     (metadata::namespace(pod).to_owned(), metadata::name(pod).to_owned())
 }
 
-/// The reason why a node does not take a pod.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Rejection {
-    pub(super) reasons: Vec<String>,
-    /// The node could take the pod if others were gone.
-    pub(super) is_resolvable: bool,
+/// Returns the priority of a pod.
+pub(super) fn priority_of(pod: &Value) -> i64 {
+    pod["spec"]["priority"].as_i64().unwrap_or(0)
 }
 
-impl Rejection {
-    fn of(reason: &str, is_resolvable: bool) -> Self {
-        Self { reasons: vec![reason.to_owned()], is_resolvable }
-    }
-}
-
-/// A pod on a node.
-#[derive(Debug)]
-struct PlacedPod {
-    node: String,
-    labels: Value,
-    priority: i64,
+/// A pod on a node, or one that is to be there.
+#[derive(Debug, Clone)]
+pub(super) struct PlacedPod {
+    pub(super) node: String,
+    pub(super) labels: Value,
+    pub(super) priority: i64,
+    /// The time of its start; empty before.
+    pub(super) started: String,
+    /// The pod is being deleted.
+    pub(super) is_leaving: bool,
+    /// The pod is being deleted because the scheduler has preempted it.
+    pub(super) is_preempted: bool,
     requests: ResourceList,
     ports: Vec<HostPort>,
     /// The terms of its required anti-affinity.
     avoids: Vec<Value>,
+    /// The names of its claims.
+    claims: BTreeSet<String>,
 }
 
-/// The sum of what the pods of a node request.
+impl PlacedPod {
+    fn of(pod: &Value, node: &str) -> Self {
+        let is_leaving = metadata::is_deleted(pod);
+        let mut conditions = array_field(&pod["status"], "conditions").iter();
+        let is_preempted =
+            conditions.any(|one| one["type"] == "DisruptionTarget" && one["reason"] == "PreemptionByScheduler");
+        let volumes = array_field(&pod["spec"], "volumes").iter();
+        let claims = volumes.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
+        Self {
+            node: node.to_owned(),
+            labels: pod["metadata"]["labels"].clone(),
+            priority: priority_of(pod),
+            started: pod["status"]["startTime"].as_str().unwrap_or_default().to_owned(),
+            is_leaving,
+            is_preempted: is_leaving && is_preempted,
+            requests: pod_resources(pod, "requests"),
+            ports: host_ports(pod).collect(),
+            avoids: terms(pod, "podAntiAffinity").to_vec(),
+            claims: claims.map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// A pod that is to be scheduled, with what the filters need to know about it.
+pub(super) struct IncomingPod<'p> {
+    pub(super) pod: &'p Value,
+    pub(super) spread: Spread,
+    pub(super) volumes: PodVolumes,
+}
+
+/// The pods of a node, and the sum of what they request.
 #[derive(Debug, Default)]
 struct NodeUsage {
-    pods: usize,
+    pods: BTreeSet<PodKey>,
     requests: BTreeMap<String, Quantity>,
 }
 
@@ -60,6 +92,10 @@ pub(super) struct Placements {
     usage: BTreeMap<String, NodeUsage>,
     /// Number of pods with host ports, and with required anti-affinity.
     special: (usize, usize),
+    /// Number of pods that use a claim, by namespace and name.
+    claims: BTreeMap<PodKey, usize>,
+    /// The pods for which others were preempted, on the nodes that they shall have.
+    nominated: BTreeMap<PodKey, PlacedPod>,
 }
 
 impl Placements {
@@ -67,63 +103,154 @@ impl Placements {
     pub(super) fn note(&mut self, pod: &Value) -> bool {
         let key = key_of(pod);
         let had = self.forget(&key);
-        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if node.is_empty() || matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
+        if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
             return had;
         }
-        let placed = PlacedPod {
-            node: node.to_owned(),
-            labels: pod["metadata"]["labels"].clone(),
-            priority: pod["spec"]["priority"].as_i64().unwrap_or(0),
-            requests: pod_resources(pod, "requests"),
-            ports: host_ports(pod).collect(),
-            avoids: terms(pod, "podAntiAffinity").to_vec(),
-        };
-        let usage = self.usage.entry(placed.node.clone()).or_default();
-        usage.pods += 1;
-        for (name, amount) in &placed.requests {
-            let known = usage.requests.get(name).copied();
-            usage.requests.insert(name.clone(), known.map_or(*amount, |known| known.plus(*amount)));
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        let nominated = pod["status"]["nominatedNodeName"].as_str().unwrap_or_default();
+        if !node.is_empty() {
+            self.add(key, PlacedPod::of(pod, node));
+            return false;
         }
-        self.special.0 += usize::from(!placed.ports.is_empty());
-        self.special.1 += usize::from(!placed.avoids.is_empty());
-        self.pods.insert(key, placed);
-        false
+        if !nominated.is_empty() && !metadata::is_deleted(pod) {
+            self.nominated.insert(key, PlacedPod::of(pod, nominated));
+            return false;
+        }
+        had
     }
 
     /// Removes a pod; `false` if it had no place.
     pub(super) fn forget(&mut self, key: &PodKey) -> bool {
-        let Some(placed) = self.pods.remove(key) else { return false };
+        let was_nominated = self.nominated.remove(key).is_some();
+        self.take(key).is_some() || was_nominated
+    }
+
+    /// Adds a pod to its node.
+    pub(super) fn add(&mut self, key: PodKey, placed: PlacedPod) {
+        let usage = self.usage.entry(placed.node.clone()).or_default();
+        for (name, amount) in &placed.requests {
+            let known = usage.requests.get(name).copied();
+            usage.requests.insert(name.clone(), known.map_or(*amount, |known| known.plus(*amount)));
+        }
+        usage.pods.insert(key.clone());
+        self.special.0 += usize::from(!placed.ports.is_empty());
+        self.special.1 += usize::from(!placed.avoids.is_empty());
+        for claim in &placed.claims {
+            *self.claims.entry((key.0.clone(), claim.clone())).or_default() += 1;
+        }
+        self.pods.insert(key, placed);
+    }
+
+    /// Takes a pod from its node.
+    pub(super) fn take(&mut self, key: &PodKey) -> Option<PlacedPod> {
+        let placed = self.pods.remove(key)?;
         self.special.0 -= usize::from(!placed.ports.is_empty());
         self.special.1 -= usize::from(!placed.avoids.is_empty());
+        for claim in &placed.claims {
+            let claim = (key.0.clone(), claim.clone());
+            if let Some(users) = self.claims.get_mut(&claim) {
+                *users -= 1;
+                if *users == 0 {
+                    self.claims.remove(&claim);
+                }
+            }
+        }
         if let Some(usage) = self.usage.get_mut(&placed.node) {
-            usage.pods -= 1;
+            usage.pods.remove(key);
             for (name, amount) in &placed.requests {
                 if let Some(known) = usage.requests.get_mut(name) {
                     *known = known.minus(*amount);
                 }
             }
-            if usage.pods == 0 {
+            if usage.pods.is_empty() {
                 self.usage.remove(&placed.node);
             }
         }
-        true
+        Some(placed)
+    }
+
+    /// Returns the pods of a node.
+    pub(super) fn on_node(&self, node: &str) -> impl Iterator<Item = (&PodKey, &PlacedPod)> {
+        let keys = self.usage.get(node).into_iter().flat_map(|usage| &usage.pods);
+        keys.filter_map(|key| self.pods.get_key_value(key))
+    }
+
+    /// Returns the pods of lower priority that are nominated for a node.
+    pub(super) fn nominated_below(&self, node: &str, priority: i64) -> Vec<PodKey> {
+        let below = self.nominated.iter().filter(|(_, placed)| placed.node == node && placed.priority < priority);
+        below.map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Returns why a node does not take a pod, also if the pods of its priority or a higher one that are nominated for
+    /// the node were there: `RunFilterPluginsWithNominatedPods` in `pkg/scheduler/framework/runtime/framework.go`.
+    pub(super) fn reject(
+        &mut self,
+        node: &Value,
+        incoming: &mut IncomingPod<'_>,
+        cluster: &Cluster<'_>,
+    ) -> Option<Rejection> {
+        let own = key_of(incoming.pod);
+        let priority = priority_of(incoming.pod);
+        let is_rival = |key: &PodKey, placed: &PlacedPod| {
+            placed.node == metadata::name(node) && placed.priority >= priority && *key != own
+        };
+        let rivals: Vec<(PodKey, PlacedPod)> = self
+            .nominated
+            .iter()
+            .filter(|(key, placed)| is_rival(key, placed))
+            .map(|(key, placed)| (key.clone(), placed.clone()))
+            .collect();
+        if !rivals.is_empty() {
+            for (key, placed) in &rivals {
+                incoming.spread.count(node, key, placed, 1);
+                self.add(key.clone(), placed.clone());
+            }
+            let rejection = self.filter(node, incoming, cluster);
+            for (key, placed) in &rivals {
+                incoming.spread.count(node, key, placed, -1);
+                self.take(key);
+            }
+            if rejection.is_some() {
+                return rejection;
+            }
+        }
+        self.filter(node, incoming, cluster)
     }
 
     /// Returns why a node does not take a pod, in the order of the scheduler's plugins.
-    pub(super) fn reject(&self, node: &Value, pod: &Value, cluster: &Cluster<'_>) -> Option<Rejection> {
+    fn filter(&self, node: &Value, incoming: &IncomingPod<'_>, cluster: &Cluster<'_>) -> Option<Rejection> {
+        let pod = incoming.pod;
         if let Some(reason) = filters::rejection(node, pod) {
             return Some(Rejection::of(reason, false));
         }
-        self.ports(node, pod).or_else(|| self.resources(node, pod)).or_else(|| self.affinity(node, pod, cluster))
+        self.ports(node, pod)
+            .or_else(|| self.resources(node, pod))
+            .or_else(|| self.exclusive_claims(incoming))
+            .or_else(|| incoming.volumes.reject(node))
+            .or_else(|| incoming.spread.reject(node))
+            .or_else(|| self.affinity(node, pod, cluster))
+    }
+
+    /// Compares the claims of a pod that only one pod may use with those of the pods that are placed:
+    /// `satisfyReadWriteOncePod`.
+    fn exclusive_claims(&self, incoming: &IncomingPod<'_>) -> Option<Rejection> {
+        let namespace = metadata::namespace(incoming.pod);
+        let mut exclusive = incoming.volumes.exclusive.iter();
+        let is_used = exclusive.any(|claim| self.claims.contains_key(&(namespace.to_owned(), claim.clone())));
+        is_used.then(|| {
+            let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already \
+                in-use by another pod";
+            Rejection::of(reason, true)
+        })
     }
 
     fn ports(&self, node: &Value, pod: &Value) -> Option<Rejection> {
         if self.special.0 == 0 || host_ports(pod).next().is_none() {
             return None;
         }
-        let mut others = self.pods.values().filter(|placed| placed.node == metadata::name(node));
-        let taken = others.any(|placed| host_ports(pod).any(|port| placed.ports.iter().any(|it| it.conflicts(&port))));
+        let mut others = self.on_node(metadata::name(node));
+        let taken =
+            others.any(|(_, placed)| host_ports(pod).any(|port| placed.ports.iter().any(|it| it.conflicts(&port))));
         taken.then(|| Rejection::of("node(s) didn't have free ports for the requested pod ports", true))
     }
 
@@ -135,7 +262,7 @@ impl Placements {
         let room = |name: &str| allocatable.get(name).and_then(Quantity::of);
         let mut reasons = Vec::new();
         let mut is_resolvable = true;
-        if room("pods").is_some_and(|most| i128::try_from(usage.pods + 1).unwrap_or(i128::MAX) > most.ceil()) {
+        if room("pods").is_some_and(|most| i128::try_from(usage.pods.len() + 1).unwrap_or(i128::MAX) > most.ceil()) {
             reasons.push("Too many pods".to_owned());
         }
         for (name, wanted) in pod_resources(pod, "requests") {
@@ -166,11 +293,14 @@ impl Placements {
         };
         let here = |term: &Value, placed: &PlacedPod| cluster.are_together(term, node, &placed.node);
         let is_met = |term: &Value| self.pods.iter().any(|(key, it)| selects(term, key, it) && here(term, it));
-        if !wants.iter().all(is_met) {
-            let any = |term: &Value| self.pods.iter().any(|(key, it)| selects(term, key, it));
+        // Only pods that all terms select count.
+        let is_wanted = |key: &PodKey, it: &PlacedPod| wants.iter().all(|term| selects(term, key, it));
+        let is_near = |term: &Value| self.pods.iter().any(|(key, it)| is_wanted(key, it) && here(term, it));
+        if !wants.iter().all(is_near) {
             let own = |term: &Value| cluster.selects(term, own_namespace, own_namespace, own_labels);
             // The first of a group of pods that want to be together.
-            let is_first = !wants.iter().any(any) && wants.iter().all(|term| own(term) && has_topology(term, node));
+            let is_first = !self.pods.iter().any(|(key, it)| is_wanted(key, it))
+                && wants.iter().all(|term| own(term) && has_topology(term, node));
             if !is_first {
                 return Some(Rejection::of("node(s) didn't match pod affinity rules", false));
             }
@@ -187,52 +317,16 @@ impl Placements {
         }
         None
     }
-
-    /// Returns true if a node has a pod of lower priority.
-    fn has_victims(&self, node: &str, pod: &Value) -> bool {
-        let priority = pod["spec"]["priority"].as_i64().unwrap_or(0);
-        self.pods.values().any(|placed| placed.node == node && placed.priority < priority)
-    }
-
-    /// Returns the message about a pod that no node takes; `rejections` are those of the nodes.
-    pub(super) fn message(&self, pod: &Value, rejections: &[(&str, Rejection)]) -> String {
-        let all = rejections.len();
-        if all == 0 {
-            return "no nodes available to schedule pods".to_owned();
-        }
-        let reasons = rejections.iter().flat_map(|(_, rejection)| rejection.reasons.iter().map(String::as_str));
-        let mut hopeless = 0;
-        let mut fruitless = 0;
-        let mut refused = 0;
-        for (node, rejection) in rejections {
-            if !rejection.is_resolvable {
-                hopeless += 1;
-            } else if pod["spec"]["preemptionPolicy"] != "Never" && self.has_victims(node, pod) {
-                refused += 1;
-            } else {
-                fruitless += 1;
-            }
-        }
-        let preemption = [
-            ("Preemption is not helpful for scheduling", hopeless),
-            ("No preemption victims found for incoming pod", fruitless),
-            ("pods of lower priority are not preempted by this simulation", refused),
-        ];
-        let preemption = preemption.into_iter().flat_map(|(reason, count)| std::iter::repeat_n(reason, count));
-        let none = format!("0/{all} nodes are available:");
-        let preemption = if pod["spec"]["preemptionPolicy"] == "Never" {
-            "not eligible due to preemptionPolicy=Never.".to_owned()
-        } else {
-            format!("{none} {}.", counted(preemption))
-        };
-        format!("{none} {}. preemption: {preemption}", counted(reasons))
-    }
 }
 
-/// Returns the message about a pod that cannot be scheduled on any node for a reason of its own.
+/// Returns the message about a pod that no node takes: `FitError.Error`. `reasons` are those of all nodes.
+pub(super) fn message<'r>(nodes: usize, reasons: impl Iterator<Item = &'r str>) -> String {
+    format!("0/{nodes} nodes are available: {}.", counted(reasons))
+}
+
+/// Returns the message about a pod that cannot be scheduled on any node for a reason of its own (`PreFilterMsg`).
 pub(super) fn unresolvable(why: &str, nodes: usize) -> String {
-    let none = format!("0/{nodes} nodes are available:");
-    format!("{none} {why}. preemption: {none} {nodes} Preemption is not helpful for scheduling.")
+    format!("0/{nodes} nodes are available: {why}.")
 }
 
 /// Joins reasons with the numbers of their nodes.
@@ -291,7 +385,7 @@ fn terms<'p>(pod: &'p Value, affinity: &str) -> &'p [Value] {
 }
 
 /// A port of a node that a container wants.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct HostPort {
     address: String,
     protocol: String,
@@ -372,6 +466,9 @@ mod tests {
         Some(("node(s) didn't have free ports for the requested pod ports", true)))]
     #[case::selector(vec![], json!({"nodeSelector": {"a": "b"}}), Some(("node(s) didn't match Pod's node affinity/selector", false)))]
     #[case::affinity(vec![], affine("podAffinity", "b"), Some(("node(s) didn't match pod affinity rules", false)))]
+    #[case::both_terms(vec![("x", json!({}))], json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"labelSelector": {"matchLabels": {"app": "a"}}, "topologyKey": "zone"},
+        {"labelSelector": {"matchLabels": {"app": "b"}}, "topologyKey": "zone"}]}}}), Some(("node(s) didn't match pod affinity rules", false)))]
     #[case::first_of_its_group(vec![], affine("podAffinity", "a"), None)]
     #[case::anti_affinity(vec![("x", json!({}))], affine("podAntiAffinity", "a"), Some(("node(s) didn't match pod anti-affinity rules", true)))]
     #[case::avoided(vec![("x", affine("podAntiAffinity", "a"))], json!({}), Some(("node(s) didn't satisfy existing pods anti-affinity rules", true)))]
@@ -386,7 +483,9 @@ mod tests {
         }
         let node = node("n");
         let cluster = Cluster { nodes: BTreeMap::from([("n", &node)]), namespace_labels: &|_| Value::Null };
-        let found = placements.reject(&node, &pod("p", "", &spec), &cluster);
+        let incoming = pod("p", "", &spec);
+        let mut incoming = IncomingPod { pod: &incoming, spread: Spread::default(), volumes: PodVolumes::default() };
+        let found = placements.reject(&node, &mut incoming, &cluster);
         let shown = found.as_ref().map(|found| (found.reasons[0].as_str(), found.is_resolvable));
         assert_eq!(shown, expected);
         for (name, _) in &placed {
@@ -395,25 +494,32 @@ mod tests {
         assert!(placements.usage.is_empty() && placements.special == (0, 0));
     }
 
+    /// `addNominatedPods` in `pkg/scheduler/framework/runtime/framework.go`.
+    #[rstest]
+    #[case::higher(5, true)]
+    #[case::equal(3, true)]
+    #[case::lower(1, false)]
+    fn a_place_is_kept_for_a_nominated_pod(#[case] priority: i64, #[case] expected: bool) {
+        let mut placements = Placements::default();
+        let mut rival = pod("x", "", &requesting("2"));
+        rival["spec"]["priority"] = priority.into();
+        rival["status"] = json!({"phase": "Pending", "nominatedNodeName": "n"});
+        placements.note(&rival);
+        let node = node("n");
+        let cluster = Cluster { nodes: BTreeMap::from([("n", &node)]), namespace_labels: &|_| Value::Null };
+        let mut own = pod("p", "", &requesting("1"));
+        own["spec"]["priority"] = 3.into();
+        let mut incoming = IncomingPod { pod: &own, spread: Spread::default(), volumes: PodVolumes::default() };
+        assert_eq!(placements.reject(&node, &mut incoming, &cluster).is_some(), expected);
+        assert!(placements.usage.is_empty(), "it is not there yet");
+        assert!(placements.forget(&key_of(&rival)));
+        assert_eq!(placements.reject(&node, &mut incoming, &cluster), None);
+    }
+
     #[test]
     fn messages_count_the_nodes() {
-        let mut placements = Placements::default();
-        placements.note(&pod("x", "b", &requesting("2")));
-        let incoming = pod("p", "", &requesting("1"));
-        let rejections = [
-            ("a", Rejection::of("node(s) had untolerated taint(s)", false)),
-            ("b", Rejection::of("Insufficient cpu", true)),
-        ];
-        assert_eq!(
-            placements.message(&incoming, &rejections),
-            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). preemption: 0/2 nodes are \
-             available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
-        );
-        assert_eq!(placements.message(&incoming, &[]), "no nodes available to schedule pods");
-        assert_eq!(
-            unresolvable("persistentvolumeclaim \"c\" not found", 1),
-            "0/1 nodes are available: persistentvolumeclaim \"c\" not found. preemption: 0/1 nodes are available: 1 \
-             Preemption is not helpful for scheduling."
-        );
+        let reasons = ["Insufficient cpu", "node(s) had untolerated taint(s)", "Insufficient cpu"];
+        let shown = message(3, reasons.into_iter());
+        assert_eq!(shown, "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu.");
     }
 }

@@ -8,15 +8,19 @@
 //! - The kubelet of a node with the annotation `plumbline.dev/kubelet: stopped` does nothing.
 //! - Nodes become Ready, lose the taint `not-ready` and renew their leases. Their status has the conditions of
 //!   `pkg/kubelet/nodestatus/setters.go`.
-//! - Pods without a node are bound, to one node after the other, where there is room. Where there is none, the reason
-//!   is in their status.
+//! - Pods without a node are bound, to one node after the other, where there is room. Where there is none, pods of lower
+//!   priority are preempted, or the reason is in their status.
 
 mod commands;
-pub(crate) mod filters;
+mod filters;
 mod fit;
 mod images;
+mod pod_volumes;
 mod pods;
+mod preemption;
+mod rejection;
 mod schedule;
+mod spread;
 
 pub(super) use filters::takes;
 
@@ -97,7 +101,9 @@ enum KubeletTask {
 /// Runs the kubelets and the scheduler. Never returns.
 pub async fn run(server: ApiServer, options: KubeletOptions) {
     let [nodes, pods, claims] = ["nodes", "pods", "persistentvolumeclaims"].map(|name| ResourceId::new("", name));
-    let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![nodes, pods.clone(), claims.clone()]));
+    let volumes = ResourceId::new("", "persistentvolumes");
+    let watched = vec![nodes.clone(), pods.clone(), claims, volumes];
+    let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
     let bind = options.bind;
     let mut kubelet = Kubelet {
         agent: ControllerClient::new(&server, "plumbline/kubelet"),
@@ -117,7 +123,7 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
             for object in change.objects() {
                 if deleted && resource == pods {
                     kubelet.scheduler.forget(object.namespace(), object.name());
-                } else if deleted || resource == claims {
+                } else if deleted || resource != pods && resource != nodes {
                     kubelet.scheduler.room_changed();
                 } else if resource == pods {
                     kubelet.see_pod(&object);

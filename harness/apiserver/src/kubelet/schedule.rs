@@ -1,15 +1,21 @@
-//! The scheduler: binds pods to nodes round-robin, and says why there is none for a pod. Of kube-scheduler's filters it
-//! has those of the modules `filters` and `fit`. Pods of other schedulers are left alone.
-//! See `pkg/scheduler/schedule_one.go`.
+//! The scheduler: binds pods to nodes round-robin, preempts pods of lower priority, and says why there is no node for a
+//! pod. Of kube-scheduler's filters it has those of the modules `filters`, `fit`, `spread` and `pod_volumes`; it has no
+//! scores. Pods of other schedulers are left alone. See `pkg/scheduler/schedule_one.go`.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::fit::{self, Cluster, Placements, PodKey, key_of};
+use super::filters;
+use super::fit::{self, Cluster, IncomingPod, Placements, PodKey, key_of};
+use super::pod_volumes::{ClaimStep, PodVolumes, VolumeLister};
+use super::preemption::{self, Budgets, Candidate, NoPreemption, Rejections};
+use super::rejection::Rejection;
+use super::spread::Spread;
 use crate::backoff::{Delays, Retries};
-use crate::controllers::{ControllerClient, STRATEGIC_PATCH};
+use crate::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH};
 use crate::event_sink::Event;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
@@ -17,6 +23,7 @@ use crate::metadata;
 use crate::registry::time::rfc3339;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
+use crate::volumes;
 
 /// The pods that wait for a node.
 pub(super) struct Scheduler {
@@ -82,7 +89,7 @@ impl Scheduler {
         self.retries.next()
     }
 
-    /// Binds the waiting pods for which there is a node.
+    /// Binds the waiting pods for which there is a node, those of high priority first.
     pub(super) async fn bind_waiting(&mut self, agent: &ControllerClient) {
         // Of pods that came together, the order must not depend on that of their creation.
         let mut keys = std::mem::take(&mut self.fresh);
@@ -93,12 +100,10 @@ impl Scheduler {
         if keys.is_empty() {
             return;
         }
-        let nodes: Vec<Value> = self
-            .server
-            .list(&ResourceId::new("", "nodes"), None)
-            .iter()
-            .map(|node| self.server.decoded(node))
-            .collect();
+        let priority = |key: &PodKey| Reverse(self.waiting.get(key).map_or(0, fit::priority_of));
+        let mut keys: Vec<PodKey> = keys.into_iter().collect();
+        keys.sort_by_key(priority);
+        let nodes = all(&self.server, "", "nodes");
         for key in keys {
             self.bind(agent, &key, &nodes).await;
             self.retries.settle(&key, agent.take_refusal(), self.server.clock().now());
@@ -110,15 +115,20 @@ impl Scheduler {
         let (namespace, name) = key;
         let current = self.server.get(&ResourceId::new("", "pods"), namespace, name);
         let current = current.map(|stored| self.server.decoded(&stored));
-        let Some(mut pod) = current.filter(|pod| super::pods::next_action(pod, None) == super::pods::PodAction::Bind)
-        else {
+        let Some(mut pod) = current.filter(|pod| super::pods::next_action(pod) == super::pods::PodAction::Bind) else {
             self.waiting.remove(key);
             return;
         };
-        let node = match self.pick(&pod, nodes) {
-            Ok(node) => node,
-            Err(message) => return self.report(agent, &pod, &message).await,
+        let (node, volumes) = match self.pick(&pod, nodes) {
+            Ok(picked) => picked,
+            Err(failure) => return self.fail(agent, pod, failure).await,
         };
+        let steps = volumes.steps(node);
+        if !steps.is_empty() {
+            // The change of the claims brings the pod back.
+            return self.prepare(agent, &steps, metadata::name(node)).await;
+        }
+        let node = metadata::name(node);
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": namespace},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
         if agent.create(&format!("/api/v1/namespaces/{namespace}/pods/{name}/binding"), &binding).await.is_ok() {
@@ -128,11 +138,16 @@ impl Scheduler {
         }
     }
 
-    /// Returns the next node, round-robin, that accepts the pod, or the message about all of them.
-    fn pick(&mut self, pod: &Value, nodes: &[Value]) -> Result<String, String> {
-        if let Some(why) = self.claim_error(pod).filter(|_| !nodes.is_empty()) {
-            return Err(fit::unresolvable(&why, nodes.len()));
-        }
+    /// Returns the node for a pod: the one that it was promised, or the next one, round-robin, that accepts it.
+    fn pick<'n>(&mut self, pod: &Value, nodes: &'n [Value]) -> Result<(&'n Value, PodVolumes), Failure> {
+        let lister = PodLister { server: &self.server, namespace: metadata::namespace(pod) };
+        let named = filters::named_nodes(pod);
+        let conflict = named.as_ref().is_some_and(BTreeSet::is_empty).then(|| "pod affinity terms conflict".to_owned());
+        let volumes = match conflict.map_or_else(|| PodVolumes::of(pod, &lister), Err) {
+            _ if nodes.is_empty() => return Err(Failure::of("no nodes available to schedule pods".to_owned())),
+            Ok(volumes) => volumes,
+            Err(why) => return Err(Failure::of(fit::unresolvable(&why, nodes.len())).without_victims(pod, nodes.len())),
+        };
         let labels = |namespace: &str| {
             let stored = self.server.get(&ResourceId::new("", "namespaces"), "", namespace);
             stored.map(|stored| self.server.decoded(&stored)["metadata"]["labels"].clone()).unwrap_or_default()
@@ -141,62 +156,240 @@ impl Scheduler {
             nodes: nodes.iter().map(|node| (metadata::name(node), node)).collect(),
             namespace_labels: &labels,
         };
-        let mut rejections = Vec::new();
+        let spread = Spread::of(pod, nodes.iter(), &self.placements);
+        let mut incoming = IncomingPod { pod, spread, volumes };
+        let promised = pod["status"]["nominatedNodeName"].as_str().unwrap_or_default();
+        let nominated = nodes.iter().find(|node| metadata::name(node) == promised);
+        if let Some(node) = nominated
+            && self.placements.reject(node, &mut incoming, &cluster).is_none()
+        {
+            return Ok((node, incoming.volumes));
+        }
+        let mut rejections = Rejections::new();
         for offset in 0..nodes.len() {
             let index = (self.turn + offset) % nodes.len();
-            match self.placements.reject(&nodes[index], pod, &cluster) {
+            let name = metadata::name(&nodes[index]);
+            let is_left_out = named.as_ref().is_some_and(|named| !named.contains(name));
+            let rejection = if is_left_out {
+                Some(Rejection::of("node(s) didn't satisfy plugin(s) [NodeAffinity]", false))
+            } else {
+                self.placements.reject(&nodes[index], &mut incoming, &cluster)
+            };
+            match rejection {
                 None => {
                     self.turn = index + 1;
-                    return Ok(metadata::name(&nodes[index]).to_owned());
+                    return Ok((&nodes[index], incoming.volumes));
                 }
-                Some(rejection) => rejections.push((metadata::name(&nodes[index]), rejection)),
+                Some(rejection) => rejections.push((name, rejection)),
             }
         }
-        Err(self.placements.message(pod, &rejections))
+        let reasons = rejections.iter().flat_map(|(_, rejection)| rejection.reasons.iter().map(String::as_str));
+        let failure = Failure::of(fit::message(nodes.len(), reasons));
+        let server = self.server.clone();
+        let budgets: Budgets = Budgets::new(Box::new(move || all(&server, "policy", "poddisruptionbudgets")));
+        let result = preemption::preempt(&mut self.placements, &mut incoming, &cluster, &rejections, &budgets);
+        Err(failure.with(result))
     }
 
-    /// Returns the reason why the claims of a pod cannot be used (`podHasPVCs` of the plugin `VolumeBinding`). Claims
-    /// that are not bound do not keep a pod waiting here.
-    fn claim_error(&self, pod: &Value) -> Option<String> {
-        let claims = array_field(&pod["spec"], "volumes").iter();
-        let mut names = claims.filter_map(|volume| volume["persistentVolumeClaim"]["claimName"].as_str());
-        names.find_map(|name| {
-            let resource = ResourceId::new("", "persistentvolumeclaims");
-            match self.server.get(&resource, metadata::namespace(pod), name) {
-                None => Some(format!("persistentvolumeclaim {name:?} not found")),
-                Some(claim) if claim.is_terminating() => {
-                    Some(format!("persistentvolumeclaim {name:?} is being deleted"))
+    /// Reserves the volumes of claims, or tells their provisioners the node: `BindPodVolumes`.
+    async fn prepare(&self, agent: &ControllerClient, steps: &[ClaimStep<'_>], node: &str) {
+        for step in steps {
+            match step {
+                ClaimStep::Wait => {}
+                ClaimStep::Reserve(volume, claim) => {
+                    let mut patch = json!({"metadata": {"resourceVersion": metadata::resource_version(volume)},
+                        "spec": {"claimRef": volumes::reference(claim)}});
+                    metadata::set_annotation(&mut patch, volumes::BOUND_BY_CONTROLLER, "yes");
+                    let path = format!("/api/v1/persistentvolumes/{}", metadata::name(volume));
+                    agent.patch(&path, MERGE_PATCH, &patch).await;
                 }
-                Some(_) => None,
+                ClaimStep::Select(claim) => {
+                    let mut patch = json!({"metadata": {"uid": metadata::uid(claim)}});
+                    metadata::set_annotation(&mut patch, volumes::SELECTED_NODE, node);
+                    let claims = format!("/api/v1/namespaces/{}/persistentvolumeclaims", metadata::namespace(claim));
+                    agent.patch(&format!("{claims}/{}", metadata::name(claim)), MERGE_PATCH, &patch).await;
+                }
             }
-        })
+        }
     }
 
-    /// Writes that a pod is unschedulable, into its status and an Event.
-    async fn report(&self, agent: &ControllerClient, pod: &Value, message: &str) {
-        let namespace = metadata::namespace(pod);
-        let name = metadata::name(pod);
-        let uid = metadata::uid(pod);
-        let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name, "uid": uid,
-            "resourceVersion": metadata::resource_version(pod)});
-        // Longer ones are cut off, as in `truncateMessage`.
-        let shown: String = message.chars().take(1024).collect();
-        self.server.events().record(Event::warning(about, "default-scheduler", "FailedScheduling", shown));
+    /// Says why a pod has no node, and preempts the pods that keep it from one: `handleSchedulingFailure`.
+    async fn fail(&mut self, agent: &ControllerClient, mut pod: Value, failure: Failure) {
+        let known = pod["status"]["nominatedNodeName"].as_str().unwrap_or_default().to_owned();
+        let nominated = match &failure.candidate {
+            Some(candidate) => candidate.node.clone(),
+            None if failure.keeps_nomination => known.clone(),
+            None => String::new(),
+        };
+        self.report(agent, &pod, &failure.message, Some(&nominated).filter(|nominated| **nominated != known)).await;
+        pod["status"]["nominatedNodeName"] = json!(nominated);
+        self.placements.note(&pod);
+        let Some(candidate) = failure.candidate else { return };
+        for (namespace, name) in self.placements.nominated_below(&candidate.node, fit::priority_of(&pod)) {
+            // They may find another place.
+            let patch = json!({"status": {"nominatedNodeName": null}});
+            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
+            agent.patch(&path, STRATEGIC_PATCH, &patch).await;
+            self.placements.forget(&(namespace, name));
+        }
+        for (key, placed) in candidate.victims {
+            if !placed.is_leaving {
+                self.evict(agent, &pod, &key, &candidate.node).await;
+            }
+        }
+    }
+
+    /// Deletes a pod for one of higher priority: `PreemptPod` in `pkg/scheduler/framework/preemption/executor.go`.
+    async fn evict(&self, agent: &ControllerClient, preemptor: &Value, (namespace, name): &PodKey, node: &str) {
+        let Some(stored) = self.server.get(&ResourceId::new("", "pods"), namespace, name) else { return };
+        let victim = self.server.decoded(&stored);
+        let moment = rfc3339(self.server.clock().now());
+        let mut condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
+            "message": "default-scheduler: preempting to accommodate a higher priority pod", "lastTransitionTime": moment});
+        set_generation(&mut condition, &victim);
+        let patch = json!({"metadata": {"uid": stored.uid()}, "status": {"conditions": [condition]}});
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        if !agent.patch(&format!("{path}/status"), STRATEGIC_PATCH, &patch).await.is_ok()
+            || !agent.delete(&path, None).await.is_ok()
+        {
+            return;
+        }
+        let message = format!("Preempted by pod {} on node {node}", metadata::uid(preemptor));
+        let related = reference(preemptor);
+        let event = Event { related, ..Event::new(reference(&victim), "default-scheduler", "Preempted", message) };
+        self.server.events().record(event);
+    }
+
+    /// Writes that a pod is unschedulable, into its status and an Event; and its new nomination, which is empty if it
+    /// ends.
+    async fn report(&self, agent: &ControllerClient, pod: &Value, message: &str, nominated: Option<&String>) {
+        self.server.events().record(Event::warning(
+            reference(pod),
+            "default-scheduler",
+            "FailedScheduling",
+            truncated(message),
+        ));
         let known = array_field(&pod["status"], "conditions").iter().find(|one| one["type"] == "PodScheduled");
-        if known.is_some_and(|known| known["reason"] == "Unschedulable" && known["message"] == *message) {
+        let is_known = known.is_some_and(|known| known["reason"] == "Unschedulable" && known["message"] == *message);
+        if is_known && nominated.is_none() {
             return;
         }
         let since = known.filter(|known| known["status"] == "False").map(|known| known["lastTransitionTime"].clone());
         let since = since.unwrap_or_else(|| rfc3339(self.server.clock().now()).into());
         let mut condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "message": message, "lastTransitionTime": since});
-        let generation = metadata::generation(pod);
-        if generation > 0 {
-            condition["observedGeneration"] = json!(generation);
+        set_generation(&mut condition, pod);
+        let mut patch = json!({"metadata": {"uid": metadata::uid(pod)}, "status": {"conditions": [condition]}});
+        if let Some(nominated) = nominated {
+            let nominated = Some(nominated).filter(|nominated| !nominated.is_empty());
+            patch["status"]["nominatedNodeName"] = nominated.map_or(Value::Null, |node| node.as_str().into());
         }
-        let patch = json!({"metadata": {"uid": uid}, "status": {"conditions": [condition]}});
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
+        let path = format!("/api/v1/namespaces/{}/pods/{}/status", metadata::namespace(pod), metadata::name(pod));
         agent.patch(&path, STRATEGIC_PATCH, &patch).await;
+    }
+}
+
+/// Returns all objects of a resource.
+fn all(server: &ApiServer, group: &str, resource: &str) -> Vec<Value> {
+    let stored = server.list(&ResourceId::new(group, resource), None);
+    stored.iter().map(|object| server.decoded(object)).collect()
+}
+
+/// The reason why a pod has no node.
+struct Failure {
+    message: String,
+    /// The pods that are preempted.
+    candidate: Option<Candidate>,
+    /// The pod keeps the node that it was promised.
+    keeps_nomination: bool,
+}
+
+impl Failure {
+    fn of(message: String) -> Self {
+        Self { message, candidate: None, keeps_nomination: true }
+    }
+
+    /// Adds the result of the search for pods that can go.
+    fn with(self, result: Result<Candidate, NoPreemption>) -> Self {
+        match result {
+            Ok(candidate) => Self { candidate: Some(candidate), ..self },
+            Err(NoPreemption { message, keeps_nomination }) => {
+                Self { message: format!("{} preemption: {message}", self.message), keeps_nomination, ..self }
+            }
+        }
+    }
+
+    /// Adds that preemption does not help on any node.
+    fn without_victims(self, pod: &Value, nodes: usize) -> Self {
+        let reasons = std::iter::repeat_n("Preemption is not helpful for scheduling", nodes);
+        let is_never = pod["spec"]["preemptionPolicy"] == "Never";
+        let message = if is_never {
+            "not eligible due to preemptionPolicy=Never.".to_owned()
+        } else {
+            fit::message(nodes, reasons)
+        };
+        self.with(Err(NoPreemption { message, keeps_nomination: is_never }))
+    }
+}
+
+/// Looks up what the volumes of a pod lead to.
+struct PodLister<'s> {
+    server: &'s ApiServer,
+    namespace: &'s str,
+}
+
+impl PodLister<'_> {
+    fn get(&self, group: &str, resource: &str, namespace: &str, name: &str) -> Option<Value> {
+        let stored = self.server.get(&ResourceId::new(group, resource), namespace, name)?;
+        Some(self.server.decoded(&stored))
+    }
+}
+
+impl VolumeLister for PodLister<'_> {
+    fn claim(&self, name: &str) -> Option<Value> {
+        self.get("", "persistentvolumeclaims", self.namespace, name)
+    }
+
+    fn volume(&self, name: &str) -> Option<Value> {
+        self.get("", "persistentvolumes", "", name)
+    }
+
+    fn volumes(&self) -> Vec<Value> {
+        all(self.server, "", "persistentvolumes")
+    }
+
+    fn class(&self, name: &str) -> Option<Value> {
+        self.get("storage.k8s.io", "storageclasses", "", name)
+    }
+
+    fn binds(&self) -> bool {
+        self.server.binds_volumes()
+    }
+}
+
+/// Most bytes of an event's message (`NoteLengthLimit`).
+const NOTE_MAX: usize = 1024;
+
+/// Cuts a message that is too long for an event: `truncateMessage`.
+fn truncated(message: &str) -> String {
+    const END: &str = " ...";
+    if message.len() <= NOTE_MAX {
+        return message.to_owned();
+    }
+    format!("{}{END}", &message[..message.floor_char_boundary(NOTE_MAX - END.len())])
+}
+
+/// Returns the reference of an event to a pod.
+fn reference(pod: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "namespace": metadata::namespace(pod), "name": metadata::name(pod),
+        "uid": metadata::uid(pod), "resourceVersion": metadata::resource_version(pod)})
+}
+
+/// Sets the generation of the pod in a condition.
+fn set_generation(condition: &mut Value, pod: &Value) {
+    let generation = metadata::generation(pod);
+    if generation > 0 {
+        condition["observedGeneration"] = json!(generation);
     }
 }
 
@@ -292,6 +485,86 @@ mod tests {
         server.clock().sleep(Duration::from_secs(5)).await;
         let (node, condition) = state(&server, "b");
         assert_eq!((node.as_str(), &condition["status"]), ("n", &json!("True")));
+    }
+
+    /// `PreemptPod`, and the nomination of `handleSchedulingFailure`: a pod of lower priority does not get the place.
+    #[tokio::test(start_paused = true)]
+    async fn a_pod_of_higher_priority_takes_the_place_of_another() {
+        let server = cluster(vec![pod("low", "1500m", "")]).await;
+        let client = ControllerClient::new(&server, "user");
+        let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000});
+        assert!(client.create("/apis/scheduling.k8s.io/v1/priorityclasses", &class).await.is_ok());
+        let mut high = pod("high", "1", "");
+        high["spec"]["priorityClassName"] = json!("high");
+        assert!(client.create("/api/v1/namespaces/default/pods", &high).await.is_ok());
+        crate::clock::settle().await;
+        let (node, condition) = state(&server, "high");
+        assert_eq!((node.as_str(), &condition["reason"]), ("", &json!("Unschedulable")));
+        assert_eq!(condition["message"], "0/1 nodes are available: 1 Insufficient cpu.");
+        let read = |name: &str| server.get(&ResourceId::new("", "pods"), "default", name).expect("a pod").value();
+        assert_eq!(read("high")["status"]["nominatedNodeName"], "n");
+        let victim = read("low");
+        assert_eq!(
+            (metadata::is_deleted(&victim), &victim["metadata"]["deletionGracePeriodSeconds"]),
+            (true, &json!(30))
+        );
+        let conditions = array_field(&victim["status"], "conditions");
+        let target = conditions.iter().find(|one| one["type"] == "DisruptionTarget").expect("the condition");
+        assert_eq!(
+            (&target["reason"], &target["message"]),
+            (
+                &json!("PreemptionByScheduler"),
+                &json!("default-scheduler: preempting to accommodate a higher priority pod")
+            )
+        );
+        let events = server.list(&ResourceId::new("", "events"), Some("default"));
+        let event =
+            events.iter().map(|event| event.value()).find(|event| event["reason"] == "Preempted").expect("an event");
+        assert_eq!(event["message"], format!("Preempted by pod {} on node n", metadata::uid(&read("high"))));
+        assert_eq!(
+            (&event["involvedObject"]["name"], &event["related"]["name"], &event["action"], &event["type"]),
+            (&json!("low"), &json!("high"), &json!("Preempting"), &json!("Normal"))
+        );
+        assert!(client.create("/api/v1/namespaces/default/pods", &pod("again", "1500m", "")).await.is_ok());
+        server.clock().sleep(Duration::from_secs(5)).await;
+        assert_eq!((state(&server, "high").0.as_str(), state(&server, "again").0.as_str()), ("n", ""));
+        assert_eq!(read("high")["status"].get("nominatedNodeName"), None);
+    }
+
+    /// `AnnSelectedNode`: the provisioner learns the node before the pod has it.
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_that_waits_for_its_pod_gets_a_node_first() {
+        let server = cluster(vec![]).await;
+        tokio::spawn(volumes::bind_volumes(server.clone()));
+        let client = ControllerClient::new(&server, "user");
+        for (name, provisioner) in [("theirs", "example.com/p"), ("ours", "rancher.io/local-path")] {
+            let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+                "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"});
+            assert!(client.create("/apis/storage.k8s.io/v1/storageclasses", &class).await.is_ok());
+            let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": name, "resources": {"requests": {"storage": "1Gi"}}}});
+            assert!(client.create("/api/v1/namespaces/default/persistentvolumeclaims", &claim).await.is_ok());
+            let mut user = pod(name, "100m", "");
+            user["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": name}}]);
+            assert!(client.create("/api/v1/namespaces/default/pods", &user).await.is_ok());
+        }
+        server.clock().sleep(Duration::from_secs(5)).await;
+        let claim = |name: &str| {
+            let stored = server.get(&ResourceId::new("", "persistentvolumeclaims"), "default", name);
+            stored.expect("a claim").value()
+        };
+        for name in ["theirs", "ours"] {
+            assert_eq!(metadata::annotation(&claim(name), volumes::SELECTED_NODE), Some("n"), "{name}");
+        }
+        assert_eq!((state(&server, "theirs").0.as_str(), state(&server, "ours").0.as_str()), ("", "n"));
+        assert_eq!(claim("ours")["status"]["phase"], "Bound");
+        // As the provisioner of others does.
+        let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {
+            "storageClassName": "theirs", "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "claimRef": volumes::reference(&claim("theirs")), "hostPath": {"path": "/v"}}});
+        assert!(client.create("/api/v1/persistentvolumes", &volume).await.is_ok());
+        server.clock().sleep(Duration::from_secs(5)).await;
+        assert_eq!(state(&server, "theirs").0, "n");
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,13 +1,13 @@
 //! Binds claims to volumes, and makes volumes for claims of the class of kind's provisioner.
 //!
 //! See `pkg/controller/volume/persistentvolume/pv_controller.go` and, for claims that wait for their pod,
-//! `pkg/scheduler/framework/plugins/volumebinding/binder.go` of Kubernetes 1.36. The simulated scheduler does not look
-//! at volumes, so such a claim is bound when its pod has a node, not before.
+//! `pkg/scheduler/framework/plugins/volumebinding/binder.go` of Kubernetes 1.36. Such a claim gets a volume once the
+//! scheduler has chosen a node for it, or once a pod that names its node itself uses it.
 
 use std::collections::BTreeSet;
 
 use super::matching::{self, is_reserved_for};
-use super::uses;
+use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, NO_PROVISIONER, SELECTED_NODE, names, reference, uses};
 use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
 use crate::event_sink::Event;
@@ -18,14 +18,8 @@ use crate::registry::default_class;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 
-/// The annotation of a claim or volume whose other half the controller chose.
-const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// The annotation of a claim that is bound.
-const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 /// The annotation of a volume that a provisioner made.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// The provisioner of classes whose volumes are made by hand.
-const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 /// The provisioner of kind's class `standard`.
 const LOCAL_PATH: &str = "rancher.io/local-path";
 
@@ -37,6 +31,7 @@ type ClaimKey = (String, String);
 /// their own once a pod that uses them has a node. Never returns.
 pub async fn bind_volumes(server: ApiServer) {
     let agent = ControllerClient::new(&server, "plumbline/persistent-volume-binder");
+    server.note_volume_binding();
     let binder = Binder { provisioner: agent.named("plumbline/local-path-provisioner"), agent };
     let [pods, claims, volumes] =
         ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|resource| ResourceId::new("", resource));
@@ -194,7 +189,7 @@ impl Binder {
     fn report_wait(&self, claim: &Value) {
         let server = self.agent.server();
         let pods = server.list(&ResourceId::new("", "pods"), Some(metadata::namespace(claim)));
-        let users = pods.iter().map(|stored| server.decoded(stored)).filter(|pod| uses(pod, claim));
+        let users = pods.iter().map(|stored| server.decoded(stored)).filter(|pod| names(pod, claim) && !has_ended(pod));
         let users: Vec<String> = users.map(|pod| metadata::name(&pod).to_owned()).collect();
         let (reason, message) = match users.as_slice() {
             [] => ("WaitForFirstConsumer", "waiting for first consumer to be created before binding".to_owned()),
@@ -208,9 +203,12 @@ impl Binder {
         self.agent.server().events().record(event(claim, reason, message));
     }
 
-    /// Returns the node of a pod that uses the claim.
+    /// Returns the node that the scheduler chose for the claim, or that of a pod that uses it.
     fn consumer(&self, claim: &Value) -> Option<Value> {
         let server = self.agent.server();
+        if let Some(node) = metadata::annotation(claim, SELECTED_NODE) {
+            return self.get("", "nodes", "", node);
+        }
         let pods = server.list(&ResourceId::new("", "pods"), Some(metadata::namespace(claim)));
         let users = pods.iter().map(|stored| server.decoded(stored)).filter(|pod| uses(pod, claim));
         let mut nodes = users.filter_map(|pod| pod["spec"]["nodeName"].as_str().map(str::to_owned));
@@ -322,6 +320,11 @@ impl Binder {
     }
 }
 
+/// Returns true if a pod has ended.
+fn has_ended(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
 /// Returns an event about a claim.
 fn event(claim: &Value, reason: &str, message: String) -> Event {
     Event::new(reference(claim), "persistentvolume-controller", reason, message)
@@ -335,13 +338,6 @@ fn claim_path(claim: &Value) -> String {
     let namespace = metadata::namespace(claim);
     let name = metadata::name(claim);
     format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
-}
-
-/// Returns the reference of a volume to its claim.
-fn reference(claim: &Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metadata::namespace(claim),
-        "name": metadata::name(claim), "uid": metadata::uid(claim),
-        "resourceVersion": metadata::resource_version(claim)})
 }
 
 #[cfg(test)]

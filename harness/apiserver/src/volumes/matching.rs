@@ -3,14 +3,14 @@
 
 use crate::json::Value;
 use crate::json::fields::array_field;
-use crate::kubelet::filters::has_labels;
 use crate::metadata;
+use crate::node_selector::has_labels;
 use crate::quantity::Quantity;
 use crate::registry::label_selector;
 
 /// Returns the volume for a claim: one that is reserved for it, or else the smallest one that suits it. With a `node`,
 /// volumes have to be usable there. `reserved_only` is set for claims that wait for their pod.
-pub(super) fn best<'v>(
+pub(crate) fn best<'v>(
     claim: &Value,
     volumes: &'v [Value],
     node: Option<&Value>,
@@ -71,7 +71,7 @@ fn is_selected(claim: &Value, volume: &Value) -> bool {
 }
 
 /// Returns true if pods on the node can use the volume.
-fn is_usable(volume: &Value, node: &Value) -> bool {
+pub(crate) fn is_usable(volume: &Value, node: &Value) -> bool {
     let required = &volume["spec"]["nodeAffinity"]["required"];
     !required.is_object() || has_labels(node, required)
 }

@@ -2,22 +2,35 @@
 //! claims and volumes go once they are not used, [`create_pod_claims`] makes the claims that pods bring along.
 
 mod binding;
-mod matching;
+pub(crate) mod matching;
 mod pod_claims;
 mod protection;
 
-use crate::json::Value;
 use crate::json::fields::array_field;
+use crate::json::{Value, json};
 use crate::metadata;
 
 pub use binding::bind_volumes;
 pub use pod_claims::create_pod_claims;
 pub use protection::release_volumes;
 
-/// Returns true if a pod that has a node uses the claim by its name, or as the claim of an ephemeral volume.
+/// The annotation of a claim that waits for its pod: the node that the scheduler has chosen (`AnnSelectedNode`).
+pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// The annotation of a claim or volume whose other half the controller or the scheduler chose.
+pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
+/// The annotation of a claim that is bound.
+pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// The provisioner of classes whose volumes are made by hand.
+pub(crate) const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+/// Returns true if a pod that has a node uses the claim.
 fn uses(pod: &Value, claim: &Value) -> bool {
-    let scheduled = pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty());
-    let is_used = |volume: &Value| {
+    pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty()) && names(pod, claim)
+}
+
+/// Returns true if a pod refers to the claim by its name, or as the claim of an ephemeral volume.
+fn names(pod: &Value, claim: &Value) -> bool {
+    let is_named = |volume: &Value| {
         let ephemeral = || {
             let name = format!("{}-{}", metadata::name(pod), volume["name"].as_str().unwrap_or_default());
             let owns = || metadata::owner_references(claim).iter().any(|owner| owner["uid"] == metadata::uid(pod));
@@ -26,5 +39,12 @@ fn uses(pod: &Value, claim: &Value) -> bool {
         volume["persistentVolumeClaim"]["claimName"] == metadata::name(claim)
             || (!volume["ephemeral"].is_null() && ephemeral())
     };
-    scheduled && array_field(&pod["spec"], "volumes").iter().any(is_used)
+    array_field(&pod["spec"], "volumes").iter().any(is_named)
+}
+
+/// Returns the reference of a volume to its claim.
+pub(crate) fn reference(claim: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metadata::namespace(claim),
+        "name": metadata::name(claim), "uid": metadata::uid(claim),
+        "resourceVersion": metadata::resource_version(claim)})
 }
