@@ -52,7 +52,12 @@ pub async fn publish_events(server: ApiServer) {
             };
             for event in events {
                 written += 1;
-                event.write(&agent, written).await;
+                if event.component == KUBELET {
+                    // Containers start again and again.
+                    log.write(&agent, event, written).await;
+                } else {
+                    event.write(&agent, written).await;
+                }
             }
         }
     }
@@ -82,7 +87,8 @@ impl EventLog {
         if !self.spend(&source, now) {
             return;
         }
-        let key = format!("{source} {} {}", event.reason, event.message);
+        let place = event.about["fieldPath"].as_str().unwrap_or_default();
+        let key = format!("{source} {place} {} {}", event.reason, event.message);
         let namespace = namespace_of(&event.about);
         if let Some((name, count)) = self.known.get_mut(&key) {
             *count += 1;
@@ -193,6 +199,7 @@ fn namespace_of(about: &Value) -> String {
 }
 
 const SCHEDULER: &str = "default-scheduler";
+const KUBELET: &str = "kubelet";
 
 /// Returns the reference to an object of a kind.
 fn reference(api_version: &str, kind: &str, object: &Value) -> Value {
@@ -246,40 +253,79 @@ fn events_of_pod(change: &ObjectUpdate) -> Vec<Event> {
     ] {
         for container in array_field(&new["spec"], list) {
             let name = container["name"].as_str().unwrap_or_default();
-            let runs = |pod: &Value| state(pod, statuses, name).is_some_and(|state| state["running"].is_object());
             let mut about = reference("v1", "Pod", new);
             about["fieldPath"] = format!("{field}{{{name}}}").into();
-            let mut described = Vec::new();
-            if runs(new) && !runs(old) {
-                described = started(container);
-            } else if runs(new) && metadata::is_deleted(new) && !metadata::is_deleted(old) {
-                described.push(("Killing", format!("Stopping container {name}")));
+            let [before, now] = [old, new].map(|pod| container_status(pod, statuses, name));
+            let mut described = container_events(new, container, before, now);
+            if is_running(now) && metadata::is_deleted(new) && !metadata::is_deleted(old) {
+                described.push((false, "Killing", format!("Stopping container {name}")));
             }
-            events.extend(described.into_iter().map(|(reason, message)| Event {
+            events.extend(described.into_iter().map(|(warning, reason, message)| Event {
                 host: node.to_owned(),
-                ..Event::new(about.clone(), "kubelet", reason, message)
+                warning,
+                ..Event::new(about.clone(), KUBELET, reason, message)
             }));
         }
     }
     events
 }
 
-/// Returns the state of a container of a pod.
-fn state<'p>(pod: &'p Value, statuses: &str, name: &str) -> Option<&'p Value> {
-    array_field(&pod["status"], statuses).iter().find(|status| status["name"] == *name).map(|status| &status["state"])
+/// Returns the status of a container of a pod.
+fn container_status<'p>(pod: &'p Value, statuses: &str, name: &str) -> &'p Value {
+    let found = array_field(&pod["status"], statuses).iter().find(|status| status["name"] == *name);
+    found.unwrap_or(&Value::Null)
+}
+
+fn is_running(status: &Value) -> bool {
+    status["state"]["running"].is_object()
+}
+
+/// Returns what a kubelet tells about a container whose status changes: kind, reason and message of each event.
+fn container_events(pod: &Value, container: &Value, before: &Value, now: &Value) -> Vec<(bool, &'static str, String)> {
+    let starts = |status: &Value| status["restartCount"].as_i64().unwrap_or(0);
+    let has_run = |status: &Value| is_running(status) || status["state"]["terminated"].is_object();
+    let is_new = if is_running(now) { !is_running(before) } else { has_run(now) && !has_run(before) };
+    if is_new || has_run(now) && starts(now) > starts(before) && !before.is_null() {
+        return started(container);
+    }
+    let waiting = &now["state"]["waiting"];
+    if waiting.is_null() || waiting["reason"] == before["state"]["waiting"]["reason"] {
+        return Vec::new();
+    }
+    let image = container["image"].as_str().unwrap_or_default();
+    let message = waiting["message"].as_str().unwrap_or_default();
+    match waiting["reason"].as_str().unwrap_or_default() {
+        "CreateContainerConfigError" => vec![(true, "Failed", format!("Error: {message}"))],
+        "CrashLoopBackOff" => {
+            let name = container["name"].as_str().unwrap_or_default();
+            let (namespace, uid) = (metadata::namespace(pod), metadata::uid(pod));
+            let pod = metadata::name(pod);
+            let message = format!("Back-off restarting failed container {name} in pod {pod}_{namespace}({uid})");
+            vec![(true, "BackOff", message)]
+        }
+        "ImagePullBackOff" => vec![
+            (false, "Pulling", format!("Pulling image {image:?}")),
+            (true, "Failed", format!("Failed to pull image {image:?}: {image}: not found")),
+            (true, "Failed", "Error: ErrImagePull".to_owned()),
+            (false, "BackOff", format!("Back-off pulling image {image:?}")),
+            (true, "Failed", "Error: ImagePullBackOff".to_owned()),
+        ],
+        _ => Vec::new(),
+    }
 }
 
 /// Returns what a kubelet tells about a container that starts. An image is pulled in no time.
-fn started(container: &Value) -> Vec<(&'static str, String)> {
+fn started(container: &Value) -> Vec<(bool, &'static str, String)> {
     let image = container["image"].as_str().unwrap_or_default();
     let mut described = if container["imagePullPolicy"] == "Always" {
         let pulled = format!("Successfully pulled image {image:?} in 0s (0s including waiting). Image size: 0 bytes.");
-        vec![("Pulling", format!("Pulling image {image:?}")), ("Pulled", pulled)]
+        vec![(false, "Pulling", format!("Pulling image {image:?}")), (false, "Pulled", pulled)]
     } else {
         let present = format!("Container image {image:?} already present on machine and can be accessed by the pod");
-        vec![("Pulled", present)]
+        vec![(false, "Pulled", present)]
     };
-    described.extend([("Created", "Container created".to_owned()), ("Started", "Container started".to_owned())]);
+    let steps = [("Created", "Container created"), ("Started", "Container started")];
+    described.extend(steps.map(|(reason, message)| (false, reason, message.to_owned())));
     described
 }
 

@@ -1,72 +1,13 @@
-//! Images that cannot be pulled, and the pods that wait for them. PURE. See `pkg/kubelet/images/image_manager.go` and
-//! `GenerateContainersReadyCondition` in `pkg/kubelet/status/generate.go`.
+//! Images that cannot be pulled. PURE. See `pkg/kubelet/images/image_manager.go`.
 
 use crate::glob::glob;
-use crate::json::fields::array_field;
-use crate::json::{Value, json};
 
 /// The reason of a container that waits for its image.
-const WAITING: &str = "ImagePullBackOff";
+pub(super) const WAITING: &str = "ImagePullBackOff";
 
 /// Returns true if an image matches one of the patterns, in which `*` is any text.
-fn is_missing(image: &str, patterns: &[String]) -> bool {
+pub(super) fn is_missing(image: &str, patterns: &[String]) -> bool {
     patterns.iter().any(|pattern| glob(pattern, image))
-}
-
-/// Returns true if a pod's status says that it waits for images, and one of them is still missing.
-pub(super) fn are_awaited(pod: &Value, patterns: &[String]) -> bool {
-    let containers = array_field(&pod["spec"], "containers");
-    array_field(&pod["status"], "containerStatuses").iter().any(|status| {
-        let image = containers.iter().find(|container| container["name"] == status["name"]);
-        status.pointer("/state/waiting/reason").is_some_and(|reason| reason == WAITING)
-            && image.is_some_and(|container| {
-                container["image"] == status["image"]
-                    && is_missing(container["image"].as_str().unwrap_or_default(), patterns)
-            })
-    })
-}
-
-/// Changes the status of a running pod to that of one some of whose images are missing.
-pub(super) fn wait_for(status: &mut Value, patterns: &[String]) {
-    let mut waiting = Vec::new();
-    for container in status["containerStatuses"].as_array_mut().into_iter().flatten() {
-        let image = container["image"].as_str().unwrap_or_default().to_owned();
-        if is_missing(&image, patterns) {
-            waiting.push(container["name"].as_str().unwrap_or_default().to_owned());
-            for field in ["ready", "started"] {
-                container[field] = json!(false);
-            }
-            container["imageID"] = json!("");
-            container["containerID"] = json!("");
-            container["state"] =
-                json!({"waiting": {"reason": WAITING, "message": format!("Back-off pulling image {image:?}")}});
-        }
-    }
-    if waiting.is_empty() {
-        return;
-    }
-    status["phase"] = json!("Pending");
-    let message = format!("containers with unready status: [{}]", waiting.join(" "));
-    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-        if matches!(condition["type"].as_str(), Some("Ready" | "ContainersReady")) {
-            condition["status"] = json!("False");
-            condition["reason"] = json!("ContainersNotReady");
-            condition["message"] = json!(message);
-        }
-    }
-}
-
-/// Removes the reasons of conditions that a pod no longer has, in a patch of its status.
-pub(super) fn clear_reasons(status: &mut Value, pod: &Value) {
-    let before = array_field(&pod["status"], "conditions");
-    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-        let known = before.iter().find(|known| known["type"] == condition["type"]);
-        for field in ["reason", "message"] {
-            if condition.get(field).is_none() && known.is_some_and(|known| known.get(field).is_some()) {
-                condition[field] = Value::Null;
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -76,6 +17,8 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, epoch, run_virtual};
     use crate::controllers::{ControllerClient, STRATEGIC_PATCH};
+    use crate::json::fields::array_field;
+    use crate::json::json;
     use crate::kubelet::{KubeletOptions, run};
     use crate::server::{ApiServer, ApiServerConfig};
     use crate::store::ResourceId;

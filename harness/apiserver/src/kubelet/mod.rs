@@ -2,35 +2,41 @@
 //!
 //! - Pods on existing nodes become Running and Ready some time after they are bound, and are removed when they have
 //!   been deleted and their grace period is over. No container runs.
-//! - Containers of a job's pods end a second after their start, or as plain commands such as `sleep 300` or `exit 1`
-//!   say. The annotations `plumbline.dev/run-for` (such as `30s`, or `forever`) and `plumbline.dev/exit-code` of a pod
-//!   say otherwise, and let the containers of other pods end, too. Those of a deleted pod end before it is removed.
+//! - Containers of a job's pods end a second after their start. Those with plain commands such as `sleep 300` or
+//!   `exit 1` end as these say, the containers of init as well, and start again as the policy says. The annotations
+//!   `plumbline.dev/run-for` (such as `30s`, or `forever`) and `plumbline.dev/exit-code` of a pod say otherwise. The
+//!   containers of a deleted pod end before it is removed.
+//! - Pods wait for the config maps and secrets that they name, and for their readiness gates.
 //! - The kubelet of a node with the annotation `plumbline.dev/kubelet: stopped` does nothing.
 //! - Nodes become Ready, lose the taint `not-ready` and renew their leases. Their status has the conditions of
 //!   `pkg/kubelet/nodestatus/setters.go`.
-//! - Pods without a node are bound, to one node after the other, where there is room. Where there is none, pods of lower
-//!   priority are preempted, or the reason is in their status.
+//! - Pods without a node are bound, to one node after the other, where there is room. Where there is none, pods of
+//!   lower priority are preempted, or the reason is in their status.
 
 mod commands;
+mod config_refs;
 mod filters;
 mod fit;
 mod images;
+mod pod_status;
 mod pod_volumes;
 mod pods;
 mod preemption;
 mod rejection;
+mod runs;
 mod schedule;
 mod spread;
 
 pub(super) use filters::takes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchMux, WatchSet};
+use super::event_sink::Event;
 use super::registry::time::rfc3339;
 use super::server::ApiServer;
 use super::store::{ResourceId, StoredObject};
@@ -86,13 +92,13 @@ impl Default for KubeletOptions {
 /// A scheduled action.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum KubeletTask {
-    /// Marks a pod (namespace, name, uid) as ready.
+    /// Starts the containers of a pod (namespace, name, uid).
     Ready(String, String, String),
     /// Removes a deleted pod (namespace, name, uid).
     End(String, String, String),
-    /// Reports the generation of a running pod (namespace, name, uid).
+    /// Reports what is new about a running pod (namespace, name, uid).
     Observe(String, String, String),
-    /// Ends the containers of a running pod (namespace, name, uid).
+    /// Ends or restarts containers of a pod (namespace, name, uid).
     Exit(String, String, String),
     /// Renews the lease of a node (name).
     Heartbeat(String),
@@ -102,7 +108,9 @@ enum KubeletTask {
 pub async fn run(server: ApiServer, options: KubeletOptions) {
     let [nodes, pods, claims] = ["nodes", "pods", "persistentvolumeclaims"].map(|name| ResourceId::new("", name));
     let volumes = ResourceId::new("", "persistentvolumes");
-    let watched = vec![nodes.clone(), pods.clone(), claims, volumes];
+    let configuration = ["configmaps", "secrets"].map(|name| ResourceId::new("", name));
+    let mut watched = vec![nodes.clone(), pods.clone(), claims, volumes];
+    watched.extend(configuration.clone());
     let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
     let bind = options.bind;
     let mut kubelet = Kubelet {
@@ -110,7 +118,8 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
         scheduler: schedule::Scheduler::new(&server),
         options,
         tasks: BTreeSet::new(),
-        planned: BTreeSet::new(),
+        planned: BTreeMap::new(),
+        unconfigured: BTreeSet::new(),
         next_address: FIRST_ADDRESS,
         next_host: FIRST_HOST,
         stopped: BTreeSet::new(),
@@ -121,8 +130,10 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
         for (resource, change) in changes {
             let deleted = change.is_deletion();
             for object in change.objects() {
-                if deleted && resource == pods {
-                    kubelet.scheduler.forget(object.namespace(), object.name());
+                if configuration.contains(&resource) {
+                    kubelet.see_configuration(object.namespace());
+                } else if deleted && resource == pods {
+                    kubelet.forget(&object);
                 } else if deleted || resource != pods && resource != nodes {
                     kubelet.scheduler.room_changed();
                 } else if resource == pods {
@@ -140,12 +151,21 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
     }
 }
 
+/// Namespace, name and uid of a pod.
+type PodId = (String, String, String);
+
+fn id_of(pod: &StoredObject) -> PodId {
+    (pod.namespace().to_owned(), pod.name().to_owned(), pod.uid().to_owned())
+}
+
 struct Kubelet {
     agent: ControllerClient,
     scheduler: schedule::Scheduler,
     options: KubeletOptions,
     tasks: BTreeSet<(Timestamp, KubeletTask)>,
-    planned: BTreeSet<KubeletTask>,
+    planned: BTreeMap<KubeletTask, Timestamp>,
+    /// The pods (namespace, name, uid) that wait for config maps or secrets.
+    unconfigured: BTreeSet<PodId>,
     next_address: u32,
     next_host: u32,
     /// Nodes whose kubelets did not work at the last heartbeat.
@@ -153,10 +173,29 @@ struct Kubelet {
 }
 
 impl Kubelet {
+    /// Plans a task, unless it is planned earlier.
     fn plan(&mut self, after: Duration, task: KubeletTask) {
-        if self.planned.insert(task.clone()) {
-            let at = self.agent.server().clock().now().checked_add(after).unwrap_or(Timestamp::MAX);
-            self.tasks.insert((at, task));
+        let at = self.agent.server().clock().now().checked_add(after).unwrap_or(Timestamp::MAX);
+        if let Some(known) = self.planned.get(&task).copied() {
+            if known <= at {
+                return;
+            }
+            self.tasks.remove(&(known, task.clone()));
+        }
+        self.planned.insert(task.clone(), at);
+        self.tasks.insert((at, task));
+    }
+
+    fn forget(&mut self, pod: &StoredObject) {
+        self.scheduler.forget(pod.namespace(), pod.name());
+        self.unconfigured.remove(&id_of(pod));
+    }
+
+    /// Looks again at the pods of a namespace that wait for config maps or secrets.
+    fn see_configuration(&mut self, namespace: &str) {
+        let waiting: Vec<_> = self.unconfigured.iter().filter(|(of, _, _)| of == namespace).cloned().collect();
+        for (namespace, name, uid) in waiting {
+            self.plan(Duration::ZERO, KubeletTask::Ready(namespace, name, uid));
         }
     }
 
@@ -168,18 +207,32 @@ impl Kubelet {
     fn see_pod(&mut self, stored: &StoredObject) {
         let pod = self.agent.server().decoded(stored);
         self.scheduler.note(&pod);
-        let id = (stored.namespace().to_owned(), stored.name().to_owned(), stored.uid().to_owned());
-        match pods::next_action(&pod, self.options.run_for) {
+        let id = id_of(stored);
+        let action = pods::next_action(&pod);
+        match action {
             pods::PodAction::Bind => self.scheduler.wait(&pod),
-            pods::PodAction::Start if images::are_awaited(&pod, &self.options.missing_images) => {}
-            pods::PodAction::Start => self.plan(self.options.ready_after, KubeletTask::Ready(id.0, id.1, id.2)),
-            pods::PodAction::Terminate { grace } => {
-                let after = self.options.gone_after.min(grace);
-                self.plan(after, KubeletTask::End(id.0, id.1, id.2));
+            pods::PodAction::Start => {
+                self.plan(self.options.ready_after, KubeletTask::Ready(id.0.clone(), id.1.clone(), id.2.clone()));
             }
-            pods::PodAction::Observe => self.plan(Duration::ZERO, KubeletTask::Observe(id.0, id.1, id.2)),
-            pods::PodAction::Run { until_exit } => self.plan(until_exit, KubeletTask::Exit(id.0, id.1, id.2)),
-            pods::PodAction::None => {}
+            pods::PodAction::Terminate { grace, sleep } => {
+                let after = self.options.gone_after.saturating_add(sleep).min(grace);
+                self.plan(after, KubeletTask::End(id.0.clone(), id.1.clone(), id.2.clone()));
+            }
+            pods::PodAction::Observe => {
+                self.plan(Duration::ZERO, KubeletTask::Observe(id.0.clone(), id.1.clone(), id.2.clone()));
+            }
+            pods::PodAction::Run | pods::PodAction::None => {}
+        }
+        self.plan_exit(&pod, action, id);
+    }
+
+    /// Plans the next change of the pod's containers.
+    fn plan_exit(&mut self, pod: &Value, action: pods::PodAction, (namespace, name, uid): PodId) {
+        let now = self.agent.server().clock().now();
+        if matches!(action, pods::PodAction::Start | pods::PodAction::Observe | pods::PodAction::Run)
+            && let Some(due) = runs::next_change(pod, self.options.run_for, now)
+        {
+            self.plan(due.after, KubeletTask::Exit(namespace, name, uid));
         }
     }
 
@@ -190,10 +243,11 @@ impl Kubelet {
             self.planned.remove(&task);
             let again = task.clone();
             match task {
-                KubeletTask::Ready(namespace, name, uid) => self.start(&namespace, &name, &uid).await,
+                KubeletTask::Ready(namespace, name, uid) | KubeletTask::Observe(namespace, name, uid) => {
+                    self.start((namespace, name, uid)).await;
+                }
                 KubeletTask::End(namespace, name, uid) => self.end(&namespace, &name, &uid).await,
-                KubeletTask::Observe(namespace, name, uid) => self.observe(&namespace, &name, &uid).await,
-                KubeletTask::Exit(namespace, name, uid) => self.exit(&namespace, &name, &uid).await,
+                KubeletTask::Exit(namespace, name, uid) => self.exit((namespace, name, uid)).await,
                 KubeletTask::Heartbeat(node) => {
                     if self.heartbeat(&node).await {
                         self.plan(self.options.heartbeat, KubeletTask::Heartbeat(node));
@@ -225,21 +279,63 @@ impl Kubelet {
         address.unwrap_or("127.0.0.1").to_owned()
     }
 
-    async fn start(&mut self, namespace: &str, name: &str, uid: &str) {
-        let Some(pod) = self.current(namespace, name, uid) else { return };
+    /// Starts what can start of a pod, and reports what is new about it.
+    async fn start(&mut self, id: PodId) {
+        let Some(pod) = self.current(&id.0, &id.1, &id.2) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::next_action(&pod, self.options.run_for), pods::PodAction::Start) || !self.node_works(node) {
+        if matches!(pods::next_action(&pod), pods::PodAction::Start | pods::PodAction::Observe) && self.node_works(node)
+        {
+            self.sync(&id, &pod, &pod).await;
+        }
+    }
+
+    /// Writes the status of a pod, which is `after` with what can start; nothing if that is its status already.
+    async fn sync(&mut self, id: &PodId, pod: &Value, after: &Value) {
+        let (namespace, name, uid) = id;
+        let server = self.agent.server().clone();
+        let has_address = pod["status"]["podIP"].is_string();
+        let host = self.host_address(pod["spec"]["nodeName"].as_str().unwrap_or_default());
+        let moment = rfc3339(server.clock().now());
+        let (status, unmounted) = {
+            let lookup = |kind: config_refs::ConfigKind, name: &str| {
+                let stored = server.get(&ResourceId::new("", kind.plural()), namespace, name)?;
+                Some(server.decoded(&stored))
+            };
+            let unmounted = config_refs::unmounted(pod, &lookup);
+            let address = match pod["status"]["podIP"].as_str() {
+                Some(address) => address.to_owned(),
+                None if pod["spec"]["hostNetwork"] == true => host.clone(),
+                None if unmounted.is_empty() => self.address(),
+                None => String::new(),
+            };
+            let runtime = pod_status::Runtime { missing_images: &self.options.missing_images, lookup: &lookup };
+            (pod_status::synced(after, &runtime, (&address, &host), &moment), unmounted)
+        };
+        if config_refs::has_any(pod) && status["phase"] == "Pending" {
+            self.unconfigured.insert(id.clone());
+        } else {
+            self.unconfigured.remove(id);
+        }
+        if pod_status::is_noop(pod, &status) {
             return;
         }
-        // A pod that waited for an image has an address.
-        let address = pod["status"]["podIP"].as_str().map_or_else(|| self.address(), str::to_owned);
-        let host = self.host_address(node);
-        let moment = rfc3339(self.agent.server().clock().now());
-        let mut status = pods::running_status(&pod, (&address, &host), &moment);
-        images::wait_for(&mut status, &self.options.missing_images);
-        images::clear_reasons(&mut status, &pod);
+        if !has_address {
+            for (volume, why) in unmounted {
+                let message = format!("MountVolume.SetUp failed for volume {volume:?} : {why}");
+                self.record(pod, true, "FailedMount", message);
+            }
+        }
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
         self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
+    }
+
+    /// Records an event of the kubelet about a pod.
+    fn record(&self, pod: &Value, warning: bool, reason: &str, message: String) {
+        let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": metadata::namespace(pod),
+            "name": metadata::name(pod), "uid": metadata::uid(pod), "resourceVersion": metadata::resource_version(pod)});
+        let host = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
+        let event = Event { host, warning, ..Event::new(about, "kubelet", reason, message) };
+        self.agent.server().events().record(event);
     }
 
     /// Returns an address that no pod had before.
@@ -249,39 +345,34 @@ impl Kubelet {
         format!("10.{second}.{third}.{fourth}")
     }
 
-    /// Reports that the kubelet has seen the spec of a running pod.
-    async fn observe(&self, namespace: &str, name: &str, uid: &str) {
-        let Some(pod) = self.current(namespace, name, uid) else { return };
+    /// Ends or restarts the containers of a pod that are due.
+    async fn exit(&mut self, id: PodId) {
+        let Some(pod) = self.current(&id.0, &id.1, &id.2) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::next_action(&pod, self.options.run_for), pods::PodAction::Observe) || !self.node_works(node)
-        {
-            return;
+        let action = pods::next_action(&pod);
+        let is_active = matches!(action, pods::PodAction::Start | pods::PodAction::Observe | pods::PodAction::Run);
+        let now = self.agent.server().clock().now();
+        let due = runs::next_change(&pod, self.options.run_for, now).filter(|_| is_active);
+        let Some(due) = due.filter(|_| self.node_works(node)) else { return };
+        if due.after >= Duration::from_secs(1) {
+            return self.plan(due.after, KubeletTask::Exit(id.0, id.1, id.2));
         }
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
-        let status = pods::observed_status(&pod);
-        self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
-    }
-
-    /// Ends the containers of a running pod; with the restart policy `OnFailure`, those that fail start again.
-    async fn exit(&self, namespace: &str, name: &str, uid: &str) {
-        let Some(pod) = self.current(namespace, name, uid) else { return };
-        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::next_action(&pod, self.options.run_for), pods::PodAction::Run { .. })
-            || !self.node_works(node)
-        {
-            return;
+        let moment = rfc3339(now);
+        if !due.is_deadline {
+            let after = pod_status::changed(&pod, self.options.run_for, now, &moment);
+            return self.sync(&id, &pod, &after).await;
         }
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
-        let status = pods::exit_status(&pod, &rfc3339(self.agent.server().clock().now()));
-        self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
+        let path = format!("/api/v1/namespaces/{}/pods/{}/status", id.0, id.1);
+        let patch = json!({"metadata": {"uid": id.2}, "status": pods::overdue_status(&pod, &moment)});
+        if self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() {
+            self.record(&pod, false, "DeadlineExceeded", pods::OVERDUE.to_owned());
+        }
     }
 
     async fn end(&mut self, namespace: &str, name: &str, uid: &str) {
         let Some(pod) = self.current(namespace, name, uid) else { return };
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-        if !matches!(pods::next_action(&pod, self.options.run_for), pods::PodAction::Terminate { .. })
-            || !self.node_works(node)
-        {
+        if !matches!(pods::next_action(&pod), pods::PodAction::Terminate { .. }) || !self.node_works(node) {
             return;
         }
         if let Some(status) = pods::killed_status(&pod, &rfc3339(self.agent.server().clock().now())) {
