@@ -22,9 +22,9 @@
 //!
 //! Features, all on by default: `client` adds `ApiServer::client`, `controllers` adds the modules
 //! `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `endpoint_mirroring`, `service_accounts`, `quota_usage`,
-//! `policy_status`, `volumes`, `events`, `node_lifecycle`, `certificate_signer`, `usage_metrics`, `event_ttl`,
-//! `compaction` and `api_services`. Without `client` the crate does not depend on kube. `listener` adds sockets,
-//! `descriptions` the texts of `kubectl explain`.
+//! `policy_status`, `volumes`, `events`, `node_lifecycle`, `certificate_signer`, `usage_metrics`, `pod_autoscaler`,
+//! `event_ttl`, `compaction` and `api_services`. Without `client` the crate does not depend on kube. `listener` adds
+//! sockets, `descriptions` the texts of `kubectl explain`.
 //!
 //! | part | public names |
 //! |---|---|
@@ -39,7 +39,7 @@
 //! | objects of a fresh cluster | [`bootstrap`] |
 //! | stand-ins for controllers | `garbage_collector`, `kubelet`, `workloads`, `endpoints`, `service_accounts` |
 //! | further ones | `quota_usage`, `policy_status`, `volumes`, `events`, `node_lifecycle`, `endpoint_mirroring` |
-//! | and | `certificate_signer`, `usage_metrics` |
+//! | and | `certificate_signer`, `usage_metrics`, `pod_autoscaler` |
 //! | parts of the server that need time | `event_ttl`, `compaction`, `api_services` |
 //! | fault injection | [`faults`] |
 //! | recording proxies and load tests | [`proxy`], [`metrics`] |
@@ -122,6 +122,8 @@ mod object_watch;
 mod openapi;
 mod outbound;
 mod patch;
+#[cfg(feature = "controllers")]
+pub mod pod_autoscaler;
 mod pod_security;
 #[cfg(feature = "controllers")]
 pub mod policy_status;

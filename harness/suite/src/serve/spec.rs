@@ -12,7 +12,8 @@ use plumbline_apiserver::kubelet::{self, KubeletOptions};
 use plumbline_apiserver::{
     AdmissionPlugin, ApiServer, ApiServerConfig, AuditLog, CertificateAuthority, KubernetesVersion, RecordMode,
     api_services, bootstrap, certificate_signer, compaction, endpoint_mirroring, endpoints, event_ttl, events,
-    garbage_collector, node_lifecycle, policy_status, quota_usage, service_accounts, usage_metrics, volumes, workloads,
+    garbage_collector, node_lifecycle, pod_autoscaler, policy_status, quota_usage, service_accounts, usage_metrics,
+    volumes, workloads,
 };
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -189,7 +190,10 @@ impl WorldSpec {
                 ControllerLoop::Namespaces => {
                     running.spawn(garbage_collector::terminate_namespaces(server.clone(), self.loop_delay))
                 }
-                ControllerLoop::Workloads => running.spawn(workloads::run_workload_controllers(server.clone())),
+                ControllerLoop::Workloads => {
+                    running.spawn(pod_autoscaler::scale_horizontally(server.clone()));
+                    running.spawn(workloads::run_workload_controllers(server.clone()))
+                }
                 ControllerLoop::Jobs => running.spawn(workloads::run_job_controllers(server.clone())),
                 ControllerLoop::Quotas => running.spawn(quota_usage::publish_quota_usage(server.clone())),
                 ControllerLoop::Endpoints => {

@@ -60,6 +60,7 @@ const API_SERVER_NAMES: &[&str] = &[
     "listener",
     "metrics",
     "node_lifecycle",
+    "pod_autoscaler",
     "policy_status",
     "proxy",
     "quota_usage",
