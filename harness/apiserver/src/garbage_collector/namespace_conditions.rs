@@ -15,6 +15,8 @@ use crate::store::StoredObject;
 /// The content of a namespace after a round of deletions.
 #[derive(Debug, Default)]
 pub(super) struct RemainingContent {
+    /// The groups and versions of APIs that do not answer, so that their objects are not known.
+    pub(super) undiscovered: Vec<String>,
     /// The errors of the round. The objects whose deletion failed are not counted.
     pub(super) errors: Vec<String>,
     /// The time by which the pods end by themselves, if it is yet to come.
@@ -26,6 +28,11 @@ pub(super) struct RemainingContent {
 }
 
 impl RemainingContent {
+    /// Creates the content of a namespace before a round. `undiscovered` are the APIs that do not answer.
+    pub(super) fn new(undiscovered: Vec<String>) -> Self {
+        Self { undiscovered, ..Self::default() }
+    }
+
     /// Adds the objects of a resource that are left.
     pub(super) fn add(&mut self, kind: &Resource, left: &[Arc<StoredObject>]) {
         *self.objects.entry(format!("{}.{}", kind.plural, kind.group)).or_default() += left.len();
@@ -101,6 +108,17 @@ fn problem(kind: &str, content: &RemainingContent, counted: bool) -> Option<(&'s
             .join(", ")
     };
     match kind {
+        "NamespaceDeletionDiscoveryFailure" if !content.undiscovered.is_empty() => {
+            let mut failures: Vec<String> =
+                content.undiscovered.iter().map(|of| format!("{of}: stale GroupVersion discovery: {of}")).collect();
+            failures.sort();
+            let text = format!(
+                "Discovery failed for some groups, {} failing: unable to retrieve the complete list of server APIs: {}",
+                failures.len(),
+                failures.join(", ")
+            );
+            Some(("DiscoveryFailed", text))
+        }
         "NamespaceDeletionContentFailure" if !content.errors.is_empty() => {
             let mut errors = content.errors.clone();
             errors.sort();

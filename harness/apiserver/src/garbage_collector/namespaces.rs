@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::namespace_conditions::{self, RemainingContent};
 use crate::controllers::{ControllerClient, ControllerResponse, WatchChange, WatchMux, WatchSet, path_of};
+use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 use crate::registry::Resource;
@@ -120,7 +121,7 @@ async fn terminate(agent: &ControllerClient, name: &str) -> TerminationStep {
         }
     }
     let (pods, others): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|(kind, _)| namespace_conditions::is_pod(kind));
-    let mut content = RemainingContent::default();
+    let mut content = RemainingContent::new(undiscovered(server));
     for (kind, resource) in &pods {
         delete_all(agent, kind, resource, name, deleted_at, &mut content).await;
     }
@@ -135,16 +136,30 @@ async fn terminate(agent: &ControllerClient, name: &str) -> TerminationStep {
     if let Some(changed) = namespace_conditions::update(namespace, &content, !has_pods, now) {
         agent.replace(&format!("/api/v1/namespaces/{name}/status"), &changed).await;
     }
-    if content.is_empty() && content.errors.is_empty() {
+    if content.is_empty() && content.undiscovered.is_empty() {
         finalize(agent, name).await;
         return if agent.take_refusal() { TerminationStep::Failed } else { TerminationStep::Done };
     }
-    if agent.take_refusal() || !content.errors.is_empty() {
+    if agent.take_refusal() || !content.errors.is_empty() || !content.undiscovered.is_empty() {
         return TerminationStep::Failed;
     }
     TerminationStep::Wait(
         content.pods_until.map(|until| Duration::try_from(until.duration_since(now)).unwrap_or_default()),
     )
+}
+
+/// Returns the groups and versions of the aggregated APIs that are not available: those that discovery calls stale.
+fn undiscovered(server: &ApiServer) -> Vec<String> {
+    let services = server.list(&ResourceId::new("apiregistration.k8s.io", "apiservices"), None);
+    let stale = services.iter().filter_map(|stored| {
+        let service = server.decoded(stored);
+        let conditions = array_field(&service["status"], "conditions");
+        let available = conditions.iter().find(|condition| condition["type"] == "Available")?;
+        let is_stale = service["spec"]["service"].is_object() && available["status"] != "True";
+        let text = |field: &str| service["spec"][field].as_str().unwrap_or_default().to_owned();
+        is_stale.then(|| format!("{}/{}", text("group"), text("version")))
+    });
+    stale.collect()
 }
 
 /// Deletes the objects of a resource, and notes what is left.
@@ -289,6 +304,38 @@ mod tests {
             assert_eq!(server.transcript().len(), before, "nothing is written without a change");
             assert!(client.delete(&format!("{SHOP}/pods/p?gracePeriodSeconds=0"), None).await.is_ok());
             server.clock().sleep(Duration::from_mins(2)).await;
+            assert!(server.get(&ResourceId::new("", "namespaces"), "", "shop").is_none());
+        });
+    }
+
+    /// A public kind of report: a namespace stays `Terminating` because the API of metrics is down. See
+    /// `ProcessDiscoverResourcesErr`.
+    #[test]
+    fn an_api_that_is_down_keeps_a_namespace() {
+        with_shop(json!({}), json!({}), async |server, client| {
+            let services = "/apis/apiregistration.k8s.io/v1/apiservices";
+            let service = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+                "metadata": {"name": "v1beta1.custom.metrics.k8s.io"}, "spec": {"group": "custom.metrics.k8s.io",
+                    "version": "v1beta1", "groupPriorityMinimum": 100, "versionPriority": 100,
+                    "insecureSkipTLSVerify": true, "service": {"namespace": "default", "name": "adapter"}}});
+            let made = client.create(services, &service).await;
+            assert!(made.is_ok(), "{}", made.body());
+            let path = format!("{services}/v1beta1.custom.metrics.k8s.io");
+            let down = json!({"status": {"conditions": [{"type": "Available", "status": "False"}]}});
+            assert!(client.patch(&format!("{path}/status"), MERGE_PATCH, &down).await.is_ok());
+            let shop = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}});
+            assert!(client.create("/api/v1/namespaces", &shop).await.is_ok());
+            assert!(client.delete(SHOP, None).await.is_ok());
+            server.clock().sleep(Duration::from_secs(1)).await;
+            let text = "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server \
+                        APIs: custom.metrics.k8s.io/v1beta1: stale GroupVersion discovery: custom.metrics.k8s.io/v1beta1";
+            assert_eq!(condition(server, "NamespaceDeletionDiscoveryFailure"), ["True", "DiscoveryFailed", text]);
+            assert_eq!(condition(server, "NamespaceDeletionContentFailure")[0], "False");
+            let groups = client.send(http::Method::GET, "/apis", "", None).await.body();
+            let mut groups = array_field(&groups, "groups").iter();
+            assert!(groups.any(|group| group["name"] == "custom.metrics.k8s.io"), "clients learn of the API");
+            assert!(client.delete(&path, None).await.is_ok());
+            server.clock().sleep(Duration::from_mins(1)).await;
             assert!(server.get(&ResourceId::new("", "namespaces"), "", "shop").is_none());
         });
     }

@@ -102,7 +102,7 @@ pub(super) fn lists_groups(request: &ApiRequest) -> bool {
     request.path.trim_end_matches('/') == "/apis"
 }
 
-/// Adds the aggregated APIs that answer to the list of groups.
+/// Adds the aggregated APIs to the list of groups; those that do not answer without their resources.
 pub(super) async fn extend_discovery(
     server: &ApiServer,
     registry: &Registry,
@@ -117,10 +117,13 @@ pub(super) async fn extend_discovery(
     for (group, version, config) in apis {
         let path = format!("/apis/{group}/{version}");
         let asked = ask_for_resources(server, &user, &config, &path);
-        let Some(resources) = server.clock().timeout(DISCOVERY_TIME, asked).await.flatten() else { continue };
-        let resources = json!({"version": version, "resources": discovered(&resources, &group, &version),
-            "freshness": "Current"});
-        groups.entry(group).or_default().push(resources);
+        let found = match server.clock().timeout(DISCOVERY_TIME, asked).await.flatten() {
+            Some(resources) => json!({"version": version, "resources": discovered(&resources, &group, &version),
+                "freshness": "Current"}),
+            // It is known, but not what it has: `syncAPIService` of kube-aggregator's discovery manager.
+            None => json!({"version": version, "freshness": "Stale"}),
+        };
+        groups.entry(group).or_default().push(found);
     }
     let modern = document["kind"] == "APIGroupDiscoveryList";
     let list = if modern { "items" } else { "groups" };

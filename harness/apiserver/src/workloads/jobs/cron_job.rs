@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::super::NamespaceController;
 use super::schedule::Schedule;
-use super::{RETRY, delete, job, time_of};
+use super::{RETRY, job, time_of, try_delete};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::time::format_time;
@@ -116,6 +116,13 @@ impl CronJobSync<'_> {
         let Some(mut start) = started.or_else(|| time_of(&self.cron_job, "/metadata/creationTimestamp")) else {
             return Ok(None);
         };
+        if schedule.next(start).is_none() {
+            // Such as 31 February.
+            let text = spec["schedule"].as_str().unwrap_or_default();
+            let why = "time difference between two schedules is less than 1 second";
+            self.controller.record(&self.cron_job, "InvalidSchedule", format!("invalid schedule: {text} : {why}"));
+            return Ok(None);
+        }
         let next = schedule.next(schedule.last(start, self.now).unwrap_or(start));
         let next = next.and_then(|next| next.checked_add(DELAY).ok());
         if let Some(deadline) = spec["startingDeadlineSeconds"].as_u64()
@@ -161,11 +168,12 @@ impl CronJobSync<'_> {
     /// Deletes a job, and records that: `deleteJob`.
     async fn delete(&self, job: &Value) -> bool {
         let name = metadata::name(job);
-        let is_deleted = delete(self.controller, &self.job_path(name), job, "Background").await;
-        if is_deleted {
-            self.record("SuccessfulDelete", format!("Deleted job {name}"));
+        let result = try_delete(self.controller, &self.job_path(name), job, "Background").await;
+        match &result {
+            Ok(()) => self.record("SuccessfulDelete", format!("Deleted job {name}")),
+            Err(why) => self.controller.record(&self.cron_job, "FailedDelete", format!("Deleted job: {why}")),
         }
-        is_deleted
+        result.is_ok()
     }
 
     fn job_path(&self, name: &str) -> String {

@@ -138,10 +138,24 @@ fn time_of(object: &crate::json::Value, pointer: &str) -> Option<Timestamp> {
 
 /// Deletes an object with preconditions and a propagation policy.
 async fn delete(controller: &NamespaceController, path: &str, object: &crate::json::Value, policy: &str) -> bool {
+    try_delete(controller, path, object, policy).await.is_ok()
+}
+
+/// Deletes an object with a propagation policy.
+///
+/// # Errors
+///
+/// The message of the refusal; that the object is gone is none.
+async fn try_delete(
+    controller: &NamespaceController,
+    path: &str,
+    object: &crate::json::Value,
+    policy: &str,
+) -> Result<(), String> {
     let options = crate::json::json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy,
         "preconditions": {"uid": metadata::uid(object)}});
     let reply = controller.agent.delete(path, Some(&options)).await;
-    reply.is_ok() || reply.code == 404
+    if reply.is_ok() || reply.code == 404 { Ok(()) } else { Err(reply.message()) }
 }
 
 #[cfg(test)]
