@@ -14,7 +14,8 @@
 //! - `patch`: patches and server-side apply; `field_manager`: managed fields; `versions`: conversion for them
 //! - `admission`: webhooks and policies; `aggregate`: requests for aggregated APIs; `classify`: flow schemas
 //! - `service_account`: the admission plugin that finds the accounts of pods; `certificates`: those of signing requests
-//! - `escalation`: the rights that roles and bindings may grant; `pod_security`: what namespaces allow in pods
+//! - `escalation`: the rights that roles and bindings may grant; `claim_rights`: those for the status of claims;
+//!   `pod_security`: what namespaces allow in pods
 //! - `delete`: one object or a collection; `service_addresses`: the addresses that come and go with services
 //! - `subresources`: subresources other than `status`; the larger ones in `scale`, `token`, `log` and `proxy`
 //! - `reviews`, `component_status`: kinds that are not stored; `control_rights`: who may control the server itself
@@ -29,6 +30,7 @@ mod authorization;
 mod body;
 mod body_format;
 mod certificates;
+mod claim_rights;
 #[cfg(feature = "listener")]
 mod classify;
 mod component_status;

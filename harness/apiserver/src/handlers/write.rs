@@ -11,7 +11,7 @@ use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
 use super::{
-    authorization, body, certificates, escalation, field_manager, pod_security, quota, service_account,
+    authorization, body, certificates, claim_rights, escalation, field_manager, pod_security, quota, service_account,
     status_update_fast_path,
 };
 use crate::admission::AdmissionOperation;
@@ -366,7 +366,11 @@ fn update_errors(scope: &RequestScope<'_>, part: WriteTarget, new: &Value, old: 
     match part {
         WriteTarget::Whole => registry::validate_update(&scope.kind, new, old, &scope.context()),
         WriteTarget::Finalize => registry::validate_finalize(new, old),
-        WriteTarget::Status => registry::validate_status_update(&scope.kind, new, old),
+        WriteTarget::Status => {
+            let mut errors = claim_rights::check(scope, new, old);
+            errors.append(registry::validate_status_update(&scope.kind, new, old));
+            errors
+        }
         WriteTarget::Subresource => {
             registry::validate_subresource_update(&scope.kind, &scope.path.subresource, new, old)
         }

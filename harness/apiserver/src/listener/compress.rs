@@ -18,12 +18,19 @@ pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|accepted| accepted.split(',').any(|token| token.trim() == "gzip"))
 }
 
+/// Length in bytes of a body whose compression takes so long that it gets a thread of its own.
+const LONG: usize = 256 << 10;
+
 /// Compresses a reply that is longer than its handler says. A stream with such a limit is a list, which is long.
-pub(super) fn compress(mut reply: Reply) -> Reply {
+pub(super) async fn compress(mut reply: Reply) -> Reply {
     let Some(GzipThreshold(limit)) = reply.extensions.get().copied() else { return reply };
     reply.body = match reply.body {
         ReplyBody::Full(bytes) if bytes.len() <= limit => return Reply { body: ReplyBody::Full(bytes), ..reply },
-        ReplyBody::Full(bytes) => ReplyBody::Full(compressed(&bytes)),
+        ReplyBody::Full(bytes) if bytes.len() < LONG => ReplyBody::Full(compressed(&bytes)),
+        // Dropped requests leave at most this one piece of work behind.
+        ReplyBody::Full(bytes) => {
+            ReplyBody::Full(tokio::task::spawn_blocking(move || compressed(&bytes)).await.unwrap_or_default())
+        }
         ReplyBody::Stream(pieces) => ReplyBody::Stream(compressed_stream(pieces)),
     };
     reply.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -92,9 +99,11 @@ mod tests {
     #[rstest]
     #[case(128 << 10, false)]
     #[case((128 << 10) + 1, true)]
-    fn long_replies_are_compressed(#[case] size: usize, #[case] expected: bool) {
+    #[case(1 << 20, true)]
+    #[tokio::test]
+    async fn long_replies_are_compressed(#[case] size: usize, #[case] expected: bool) {
         let content = vec![b'a'; size];
-        let compressed = compress(reply(ReplyBody::Full(content.clone().into())));
+        let compressed = compress(reply(ReplyBody::Full(content.clone().into()))).await;
         assert_eq!(compressed.headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding == "gzip"), expected);
         assert_eq!(compressed.headers.get(VARY).is_some_and(|varies| varies == "Accept-Encoding"), expected);
         let ReplyBody::Full(bytes) = compressed.body else { panic!("no stream") };
@@ -111,6 +120,7 @@ mod tests {
     fn lists_are_compressed_while_they_are_sent() {
         let pieces = vec![Ok(Bytes::from_static(b"{\"items\":[")), Ok(Bytes::from_static(b"]}"))];
         let compressed = compress(reply(ReplyBody::Stream(Box::pin(stream::iter(pieces)))));
+        let compressed = compressed.now_or_never().unwrap();
         let ReplyBody::Stream(stream) = compressed.body else { panic!("a stream") };
         let sent: Vec<Bytes> = stream.try_collect().now_or_never().unwrap().unwrap();
         let mut decoded = String::new();
@@ -120,7 +130,7 @@ mod tests {
 
     #[test]
     fn other_replies_stay() {
-        let compressed = compress(Reply::json(200, vec![b'a'; 1 << 20]));
+        let compressed = compress(Reply::json(200, vec![b'a'; 1 << 20])).now_or_never().unwrap();
         assert!(compressed.headers.get(CONTENT_ENCODING).is_none());
     }
 }

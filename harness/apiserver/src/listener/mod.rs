@@ -38,7 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit;
 use super::handlers::ParsedRequest;
-use super::request::{ApiRequest, CertificateUser, Reply, ReplyBody, bearer_token, extra_space};
+use super::request::{ApiRequest, CertificateUser, Reply, ReplyBody, bearer_token, extra_space, take_protocol_token};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
 use super::status::Status;
@@ -594,7 +594,8 @@ impl<H: RequestHandler> ListenerState<H> {
         let (mut parts, body) = request.into_parts();
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let warning = extra_space(&parts.headers);
-        let Some((anonymous, certificate)) = self.authenticate(&parts, peer.identity) else {
+        let token = take_protocol_token(&mut parts.headers).ok();
+        let Some((anonymous, certificate)) = token.and_then(|()| self.authenticate(&parts, peer.identity)) else {
             let mut refusal = Reply::from(Status::unauthorized());
             refusal.add_warnings(warning.as_slice());
             return Ok(with_connection_close(refusal));
@@ -630,7 +631,7 @@ impl<H: RequestHandler> ListenerState<H> {
         }
         drop(body);
         if compresses {
-            reply = compress::compress(reply);
+            reply = compress::compress(reply).await;
         }
         if reply.drop_connection || self.gate.is_shut() {
             return Err(ConnectionReset);

@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::status::{NumberError, Status};
 use super::user::UserInfo;
-pub use bearer_token::{bearer_token, extra_space};
+pub use bearer_token::{asks_for_websocket, bearer_token, extra_space, take_protocol_token};
 pub use delete_options::{DeleteOptions, Propagation};
 
 /// A request from a socket or an in-process client, with its complete body.

@@ -18,11 +18,11 @@ use crate::clock::Clock;
 /// Largest message of a client in bytes; upstream's limit is that of Go's library, 32 MiB.
 const MESSAGE_MAX: usize = 4 << 20;
 /// Size of the buffers of a connection in bytes.
-const BUFFER: usize = 4 << 10;
+pub(super) const BUFFER: usize = 4 << 10;
 /// Time without a message after which a connection ends: the kubelet's `streamingConnectionIdleTimeout`.
 const IDLE_TIME: Duration = Duration::from_hours(4);
 /// Time that a client has to take the end of a connection.
-const CLOSE_TIME: Duration = Duration::from_secs(10);
+pub(super) const CLOSE_TIME: Duration = Duration::from_secs(10);
 
 /// A connection that has left HTTP.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}

@@ -1,6 +1,6 @@
-//! `exec`, `attach` and `portforward` of pods over WebSocket. Nothing runs: a command writes what a script in the pod's
-//! annotations says, see [`script`], attach shows the lines of the container's log from then on, and a forwarded port
-//! leads to an address that an annotation names.
+//! WebSocket: `exec`, `attach` and `portforward` of pods, and watches ([`watch_socket`]). Nothing runs: a command writes
+//! what a script in the pod's annotations says, see [`script`], attach shows the lines of the container's log from then
+//! on, and a forwarded port leads to an address that an annotation names.
 //!
 //! Follows `pkg/registry/core/pod/rest/subresources.go`, `pkg/kubelet/server/server.go` and
 //! `staging/src/k8s.io/cri-streaming` of Kubernetes 1.36.
@@ -10,6 +10,7 @@ mod connection;
 mod port_forward;
 mod protocol;
 mod script;
+mod watch_socket;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,19 +22,20 @@ use http::header::{
     CONNECTION, CONTENT_TYPE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
     UPGRADE,
 };
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderValue, Method};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::container_log;
 use super::json::Value;
 use super::metadata;
-use super::request::{ApiRequest, Query, Reply};
+use super::request::{ApiRequest, Query, Reply, asks_for_websocket};
 use super::server::ApiServer;
 use super::status::Status;
 use command::{Command, CommandSession, ContainerRef, StreamOptions};
 pub(crate) use connection::UpgradedStream;
 use port_forward::{ForwardedPort, PortSession, ports_of};
 use protocol::{Protocol, ProtocolVersion};
+pub(crate) use watch_socket::{WatchMessages, watch_socket};
 
 /// The annotation with the script of commands.
 pub(crate) const EXEC: &str = "plumbline.dev/exec";
@@ -118,7 +120,7 @@ pub(crate) fn connect(wanted: &CommandRequest<'_>) -> Option<Reply> {
         container: container.to_owned(),
     };
     let session = CommandSession { target, options, protocol, command };
-    Some(switch(wanted.server, wanted.request, protocol, move |stream| session.clone().serve(stream)))
+    Some(switch(wanted.server, wanted.request, protocol.name, move |stream| session.clone().serve(stream)))
 }
 
 /// Returns why the kubelet refuses, with the code of its reply.
@@ -174,40 +176,43 @@ pub(crate) fn forward(server: &ApiServer, request: &ApiRequest, query: &Query, p
         uid: metadata::uid(pod).to_owned(),
         clock: server.clock().clone(),
     };
-    Some(switch(server, request, protocol, move |stream| session.clone().serve(stream)))
+    Some(switch(server, request, protocol.name, move |stream| session.clone().serve(stream)))
 }
 
 /// Returns true if the client wants to speak WebSocket.
-pub(crate) fn is_websocket(request: &ApiRequest) -> bool {
-    let asks = |name: HeaderName, word: &str| request.header(name).to_ascii_lowercase().contains(word);
-    request.header(UPGRADE).eq_ignore_ascii_case("websocket") && asks(CONNECTION, "upgrade")
+fn is_websocket(request: &ApiRequest) -> bool {
+    asks_for_websocket(&request.headers)
 }
 
 /// Checks the handshake, as `golang.org/x/net/websocket` does.
 fn handshake(request: &ApiRequest, choose: impl Fn() -> Option<Protocol>) -> Result<Protocol, Box<Reply>> {
-    let refused = |code: u16, why: &str| Err(Box::new(Reply::text(code, why)));
+    if let Some(refusal) = check_key(request) {
+        return Err(Box::new(refusal));
+    }
+    choose().ok_or_else(|| Box::new(Reply::text(403, "")))
+}
+
+/// Returns the refusal of a handshake, before its protocols are looked at.
+fn check_key(request: &ApiRequest) -> Option<Reply> {
     if request.method != Method::GET {
-        return refused(405, "bad method");
+        return Some(Reply::text(405, "bad method"));
     }
     if request.header(SEC_WEBSOCKET_KEY).is_empty() {
-        return refused(400, "mismatch challenge/response");
+        return Some(Reply::text(400, "mismatch challenge/response"));
     }
     if request.header(SEC_WEBSOCKET_VERSION) != VERSION {
         let mut reply = Reply::text(400, "missing or bad WebSocket Version");
         reply.headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static(VERSION));
-        return Err(Box::new(reply));
+        return Some(reply);
     }
-    match choose() {
-        Some(protocol) => Ok(protocol),
-        None => refused(403, ""),
-    }
+    None
 }
 
 /// Replies that the connection leaves HTTP, unless there are too many.
 fn switch<F>(
     server: &ApiServer,
     request: &ApiRequest,
-    protocol: Protocol,
+    protocol: &str,
     serve: impl Fn(UpgradedStream) -> F + Send + Sync + 'static,
 ) -> Reply
 where
@@ -223,8 +228,8 @@ where
     reply.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
     reply.headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
     reply.headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
-    if !protocol.name.is_empty() {
-        reply.headers.insert(SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(protocol.name));
+    if let Some(protocol) = HeaderValue::from_str(protocol).ok().filter(|protocol| !protocol.is_empty()) {
+        reply.headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
     reply.headers.remove(CONTENT_TYPE);
     reply.extensions.insert(UpgradeHandler::new(permit, serve));

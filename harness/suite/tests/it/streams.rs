@@ -12,6 +12,7 @@ const EXEC: &str = "/api/v1/namespaces/default/pods/p/exec?stdout=1&stdin=1&comm
 const MEMORY_MIB: u64 = 500;
 /// More connections than the server keeps open into pods.
 const MANY: usize = 510;
+const TEXT: u8 = 1;
 const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
@@ -49,12 +50,18 @@ fn open(server: &Server, command: &str, protocol: &str) -> (TcpStream, String) {
     let mut stream = server.connect();
     let more = format!("{V13}sec-websocket-protocol: {protocol}\r\n");
     stream.write_all(&upgrade(&format!("{EXEC}{command}"), &more)).expect("a server");
+    let head = head_of(&mut stream);
+    (stream, head)
+}
+
+/// Reads the head of a reply, in lower case.
+fn head_of(stream: &mut TcpStream) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
     while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).is_ok_and(|read| read == 1) {
         head.extend(byte);
     }
-    (stream, String::from_utf8_lossy(&head).to_ascii_lowercase())
+    String::from_utf8_lossy(&head).to_ascii_lowercase()
 }
 
 /// The first bit of a frame's kind: its last part; of its length: it has a mask.
@@ -162,6 +169,39 @@ fn handshakes_are_refused_as_upstream_does() {
     let post = post.replace("keep-alive, Upgrade", "Upgrade, close").replace("host: x", "host: x\r\ncontent-length: 0");
     let answer = server.exchange(post.as_bytes());
     assert_eq!((answer.status, answer.body.as_str()), (405, "bad method"), "{answer:?}");
+}
+
+/// A browser has no header for its token; it names it among the protocols. Each event of its watch is a message.
+/// `protocol_test.go` of `pkg/authentication/request/websocket` and `watch_test.go` of `pkg/endpoints` in upstream's
+/// apiserver.
+#[test]
+fn a_browser_watches() {
+    let server = server();
+    let path =
+        "/api/v1/namespaces/default/pods?watch=1&resourceVersion=0&timeoutSeconds=1&fieldSelector=metadata.name=p";
+    let request = |protocols: &str| {
+        let head = format!("{V13}origin: http://localhost\r\nsec-websocket-protocol: {protocols}\r\n");
+        let text = String::from_utf8(upgrade(path, &head)).expect("text");
+        text.replace(&format!("authorization: Bearer {TOKEN}\r\n"), "")
+    };
+    // "t0ken"
+    let token = "base64url.bearer.authorization.k8s.io.dDBrZW4";
+    for (protocols, code) in [(token.to_owned(), 401), (format!("{token},{token},x"), 401), ("x".to_owned(), 403)] {
+        let answer = server.exchange(request(&protocols).replace("keep-alive, Upgrade", "Upgrade, close").as_bytes());
+        assert_eq!(answer.status, code, "{protocols}: {answer:?}");
+    }
+    let mut stream = server.connect();
+    stream.write_all(request(&format!("base64.binary.k8s.io, {token}")).as_bytes()).expect("a server");
+    let head = head_of(&mut stream);
+    assert!(head.starts_with("http/1.1 101 switching protocols"), "{head}");
+    assert!(head.contains("sec-websocket-protocol: base64.binary.k8s.io\r\n"), "{head}");
+    // What a client sends is ignored.
+    stream.write_all(&[frame(BINARY, b"abc"), frame(PING, b"p")].concat()).expect("a server");
+    let frames = frames(stream);
+    let (_, event) = frames.iter().find(|(kind, _)| *kind == TEXT).expect("an event");
+    let event: serde_json::Value = serde_json::from_slice(event).expect("JSON");
+    assert_eq!((&event["type"], &event["object"]["metadata"]["name"]), (&"ADDED".into(), &"p".into()));
+    assert_eq!(frames.last().map(|(kind, _)| *kind), Some(CLOSE), "the watch ends after its time: {frames:?}");
 }
 
 #[test]

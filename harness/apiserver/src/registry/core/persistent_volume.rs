@@ -4,8 +4,8 @@
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{
-    array_field, non_null, object_mut, object_or_default, object_or_insert, semantic_equal, spec_of, str_field,
-    text_default, value_default,
+    array_field, is_empty_value, non_null, object_mut, object_or_default, object_or_insert, semantic_equal, spec_of,
+    str_field, text_default, value_default,
 };
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -126,8 +126,9 @@ const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
 fn validate_spec(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
-    access_modes(spec, &mut errors);
+    access_modes(spec, &SPEC, &mut errors);
     capacity(spec, &mut errors);
+    checks::one_of(spec, "persistentVolumeReclaimPolicy", &RECLAIM_POLICIES, &SPEC, &mut errors);
     if let Some(affinity) = non_null(spec, "nodeAffinity") {
         let path = SPEC.child("nodeAffinity");
         match non_null(affinity, "required") {
@@ -136,23 +137,52 @@ fn validate_spec(object: &Value) -> ErrorList {
         }
     }
     persistent_volume_source::validate(spec, &SPEC, &mut errors);
-    checks::one_of(spec, "persistentVolumeReclaimPolicy", &RECLAIM_POLICIES, &SPEC, &mut errors);
-    for field in ["storageClassName", "volumeAttributesClassName"] {
-        let name = str_field(spec, field);
-        if !name.is_empty() {
-            checks::format(name, names::dns1123_subdomain, &SPEC.child(field), &mut errors);
-        }
+    let class = str_field(spec, "storageClassName");
+    if !class.is_empty() {
+        checks::format(class, names::dns1123_subdomain, &SPEC.child("storageClassName"), &mut errors);
     }
     checks::one_of(spec, "volumeMode", &["Block", "Filesystem"], &SPEC, &mut errors);
     if let Some(class) = non_null(spec, "volumeAttributesClassName").and_then(Value::as_str) {
+        let path = SPEC.child("volumeAttributesClassName");
         if class.is_empty() {
-            errors.required(&SPEC.child("volumeAttributesClassName"), "an empty string is disallowed");
+            errors.required(&path, "an empty string is disallowed");
+        } else {
+            checks::format(class, names::dns1123_subdomain, &path, &mut errors);
         }
         if non_null(spec, "csi").is_none() {
             errors.required(&SPEC.child("csi"), "has to be specified when using volumeAttributesClassName");
         }
     }
     errors
+}
+
+/// Validates the volume in the spec of a volume attachment: `ValidatePersistentVolumeSpec` for inline volumes.
+pub(in crate::registry) fn validate_inline(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    const NOT_INLINE: &str = "may not be specified in the context of inline volumes";
+    for field in ["claimRef", "capacity"] {
+        if !is_empty_value(spec.get(field)) || field == "claimRef" && non_null(spec, field).is_some() {
+            errors.forbidden(&path.child(field), NOT_INLINE);
+        }
+    }
+    if non_null(spec, "csi").is_none() {
+        errors.required(&path.child("csi"), "has to be specified in the context of inline volumes");
+    }
+    access_modes(spec, path, errors);
+    if !matches!(str_field(spec, "persistentVolumeReclaimPolicy"), "" | "Retain") {
+        let why = "may only be Retain in the context of inline volumes";
+        errors.forbidden(&path.child("persistentVolumeReclaimPolicy"), why);
+    }
+    if non_null(spec, "nodeAffinity").is_some() {
+        errors.forbidden(&path.child("nodeAffinity"), NOT_INLINE);
+    }
+    persistent_volume_source::validate(spec, path, errors);
+    if !str_field(spec, "storageClassName").is_empty() {
+        errors.forbidden(&path.child("storageClassName"), NOT_INLINE);
+    }
+    if non_null(spec, "volumeMode").is_some_and(|mode| *mode != "Filesystem") {
+        let why = "may not specify volumeMode other than Filesystem in the context of inline volumes";
+        errors.forbidden(&path.child("volumeMode"), why);
+    }
 }
 
 /// Returns the warnings about a volume: `pkg/api/persistentvolume/util.go`.
@@ -227,8 +257,8 @@ fn validate_spec_update(new: &Value, old: &Value) -> ErrorList {
     errors
 }
 
-fn access_modes(spec: &Value, errors: &mut ErrorList) {
-    let path = SPEC.child("accessModes");
+fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child("accessModes");
     let modes = array_field(spec, "accessModes");
     if modes.is_empty() {
         errors.required(&path, "");
@@ -236,7 +266,12 @@ fn access_modes(spec: &Value, errors: &mut ErrorList) {
     for mode in modes.iter().filter_map(Value::as_str).filter(|mode| !ACCESS_MODES.contains(mode)) {
         errors.not_supported(&path, mode, &ACCESS_MODES);
     }
-    if modes.len() > 1 && modes.iter().any(|mode| *mode == "ReadWriteOncePod") {
+    let (pod, others): (Vec<&str>, Vec<&str>) = modes
+        .iter()
+        .filter_map(Value::as_str)
+        .filter(|mode| ACCESS_MODES.contains(mode))
+        .partition(|mode| *mode == "ReadWriteOncePod");
+    if !pod.is_empty() && !others.is_empty() {
         errors.forbidden(&path, "may not use ReadWriteOncePod with other access modes");
     }
 }
@@ -340,6 +375,8 @@ pub(super) fn shown_modes(object: &Value, pointer: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::authn::NO_USER;
     use crate::registry::lister::EmptyLister;
@@ -361,6 +398,26 @@ mod tests {
                 "spec.csi: Forbidden: may not specify more than 1 volume type",
             ]
         );
+    }
+
+    /// `TestVolumeAttachmentValidation` in `pkg/apis/storage/validation/validation_test.go`.
+    #[rstest]
+    #[case::fine(json!({"accessModes": ["ReadWriteOnce"], "csi": {"driver": "d.io", "volumeHandle": "h"}}), &[])]
+    #[case::another_type(json!({"accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}}), &[
+        "s.csi: Required value: has to be specified in the context of inline volumes"])]
+    #[case::everything(json!({"accessModes": ["ReadWriteOnce"], "csi": {"driver": "d.io", "volumeHandle": "h"}, "claimRef": {},
+        "capacity": {"storage": "1"}, "persistentVolumeReclaimPolicy": "Delete", "nodeAffinity": {}, "storageClassName": "c",
+        "volumeMode": "Block"}), &[
+        "s.claimRef: Forbidden: may not be specified in the context of inline volumes",
+        "s.capacity: Forbidden: may not be specified in the context of inline volumes",
+        "s.persistentVolumeReclaimPolicy: Forbidden: may only be Retain in the context of inline volumes",
+        "s.nodeAffinity: Forbidden: may not be specified in the context of inline volumes",
+        "s.storageClassName: Forbidden: may not be specified in the context of inline volumes",
+        "s.volumeMode: Forbidden: may not specify volumeMode other than Filesystem in the context of inline volumes"])]
+    fn inline_volumes(#[case] spec: Value, #[case] expected: &[&str]) {
+        let mut errors = ErrorList::new();
+        validate_inline(&spec, &Path::new("s"), &mut errors);
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
     }
 
     #[test]

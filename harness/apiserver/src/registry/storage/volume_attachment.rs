@@ -8,6 +8,7 @@ use crate::name_formats;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::flag;
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::persistent_volume;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::csi_driver_name;
@@ -55,7 +56,8 @@ fn validate(object: &Value) -> ErrorList {
         (Some(""), None) => {
             errors.required(&path.child("persistentVolumeName"), "must specify non empty persistentVolumeName");
         }
-        _ => {}
+        (None, Some(spec)) => persistent_volume::validate_inline(spec, &path.child("inlineVolumeSpec"), &mut errors),
+        (Some(_), None) => {}
     }
     checks::format(str_field(spec, "nodeName"), names::dns1123_subdomain, &SPEC.child("nodeName"), &mut errors);
     if let Some(volume) = volume {
