@@ -5,6 +5,8 @@
 //! `staging/src/k8s.io/apiserver/pkg/registry/rest/{create,update,delete,meta}.go` and
 //! `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go`.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
 pub(crate) use super::registry::time::rfc3339;
@@ -86,10 +88,15 @@ pub(crate) fn dedup_owners(object: &mut Value) -> Vec<String> {
     };
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut again = Vec::new();
+    // Only owners with the same texts are compared: a request can have a hundred thousand.
+    let mut alike: BTreeMap<[String; 4], Vec<usize>> = BTreeMap::new();
     for owner in owners.drain(..) {
-        if kept.iter().any(|other| semantic_equal(Some(other), Some(&owner))) {
+        let key = ["uid", "name", "kind", "apiVersion"].map(|field| str_field(&owner, field).to_owned());
+        let same = alike.entry(key).or_default();
+        if same.iter().any(|index| semantic_equal(Some(&kept[*index]), Some(&owner))) {
             again.push(str_field(&owner, "uid").to_owned());
         } else {
+            same.push(kept.len());
             kept.push(owner);
         }
     }

@@ -435,7 +435,11 @@ impl FieldSelector {
             let Some((field, equal, value)) = split_term(part) else {
                 return Err(SelectorError::Term { selector: text.to_owned(), term: part.to_owned() });
             };
-            terms.push(FieldTerm { field: field.to_owned(), value: unescape(value)?, equal });
+            let value = unescape(value)?;
+            // A term without both selects everything: `Transform` in `staging/src/k8s.io/apimachinery/pkg/fields`.
+            if !field.is_empty() || !value.is_empty() {
+                terms.push(FieldTerm { field: field.to_owned(), value, equal });
+            }
         }
         Ok(Self { terms })
     }

@@ -12,12 +12,23 @@ const MAX_BYTES: usize = 16 << 20;
 
 /// Fills in the schema's defaults, and drops nulls of fields that are not nullable.
 pub(super) fn apply(schema: &Value, object: &mut Value) {
+    within(schema, object, true);
+}
+
+/// Fills in the schema's defaults.
+pub(super) fn fill(schema: &Value, object: &mut Value) {
+    within(schema, object, false);
+}
+
+fn within(schema: &Value, object: &mut Value, prunes: bool) {
     let Some(fields) = object.as_object_mut() else { return };
     let kept: Vec<(String, Value)> = TYPE_AND_METADATA
         .iter()
         .filter_map(|&name| fields.remove(name).map(|value| (name.to_owned(), value)))
         .collect();
-    prune_nulls(schema, object);
+    if prunes {
+        prune_nulls(schema, object);
+    }
     let mut left = MAX_BYTES;
     default_value(schema, object, true, &mut left);
     if let Some(fields) = object.as_object_mut() {

@@ -107,6 +107,14 @@ impl Strategy for CustomResourceStrategy {
         }
     }
 
+    /// Keeps nulls, which are dropped when an object is decoded. Those that the schema does not allow are refused.
+    fn default_applied(&self, object: &mut Value) {
+        defaults::fill(&self.own.schema, object);
+        if *self.embeds.get_or_init(|| embedded::has_embedded(&self.own.schema)) {
+            embedded::coerce_embedded(&self.own.schema, object);
+        }
+    }
+
     fn prepare_for_create(&self, object: &mut Value, _ctx: &StrategyContext<'_>) {
         if self.own.status
             && let Some(fields) = object.as_object_mut()

@@ -135,8 +135,11 @@ impl<'a> SchemaValidator<'a> {
     /// Validates a value. Follows `apiserver/validation/ratcheting.go` in
     /// `staging/src/k8s.io/apiextensions-apiserver/pkg`.
     fn value(&mut self, schema: &'a Value, (value, old): Compared<'_>, name: &str, errors: &mut ErrorList) {
-        if self.depth > MAX_VALUE_DEPTH || (value.is_null() && flag(schema, "nullable")) || !self.step(name) {
+        if self.depth > MAX_VALUE_DEPTH || !self.step(name) {
             return;
+        }
+        if value.is_null() && flag(schema, "nullable") {
+            return self.enumeration(schema, value, name, errors);
         }
         self.steps += STEPS_PER_VALUE - 1;
         if old.is_some_and(|old| is_unchanged(schema, value, old)) {
@@ -268,7 +271,8 @@ impl<'a> SchemaValidator<'a> {
         let Some(allowed) = schema.get("enum").and_then(Value::as_array).filter(|allowed| !allowed.is_empty()) else {
             return;
         };
-        if !self.count(allowed.len()) || allowed.contains(value) {
+        // Upstream compares Go types, and null has none.
+        if !self.count(allowed.len()) || !value.is_null() && allowed.contains(value) {
             return;
         }
         let texts: Vec<String> =
@@ -575,6 +579,8 @@ mod tests {
     #[case(json!({"type": "string", "pattern": "^[a-z]+$"}), json!("A"), &["f: Invalid value: \"A\": f in body should match '^[a-z]+$'"])]
     #[case(json!({"type": "object", "required": ["a"]}), json!({}), &["f.a: Required value"])]
     #[case(json!({"type": "string", "nullable": true}), json!(null), &[])]
+    #[case::null_in_enum(json!({"type": "string", "nullable": true, "enum": ["q", null]}), json!(null),
+        &["f: Unsupported value: null: supported values: \"q\", \"null\""])]
     #[case(json!({"type": "object", "x-kubernetes-embedded-resource": true}), json!({"apiVersion": "a/b/c", "kind": ""}),
         &["f.apiVersion: Invalid value: \"a/b/c\": unexpected GroupVersion string: a/b/c", "f.kind: Invalid value: \"\": must not be empty"])]
     #[case(json!({"type": "array", "items": {"type": "integer"}}), json!([1, "x"]), &["f[1]: Invalid value: \"string\": f[1] in body must be of type integer: \"string\""])]

@@ -100,6 +100,6 @@ pub(crate) fn apply_config(
     let write = managed_fields_write(scope, manager, &api_version, &versions);
     let request = ApplyRequest { write, force, kind: &scope.kind.kind };
     let mut applied = patch::apply::apply(scope.schema(), old, config, &request)?;
-    scope.kind.strategy.default(&mut applied);
+    scope.kind.strategy.default_applied(&mut applied);
     Ok(applied)
 }

@@ -19,7 +19,7 @@ use crate::registry::{ErrorList, Path};
 use crate::request::Reply;
 use crate::server::ApiServer;
 use crate::status::Status;
-use crate::{go_json, metadata, object_lifecycle};
+use crate::{go_json, metadata, name_formats, object_lifecycle};
 
 /// Handles POST of a kind that is not stored.
 pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
@@ -141,6 +141,41 @@ fn check_selector(attributes: &Value, name: &str, errors: &mut ErrorList) {
             errors.required(&path.child("requirements"), why);
         }
         _ => {}
+    }
+    let list = path.child("requirements");
+    for (index, requirement) in requirements.iter().enumerate() {
+        check_requirement(requirement, name == "labelSelector", &list.index(index), errors);
+    }
+}
+
+/// Checks a requirement, whose operator need not be known: `ValidateFieldSelectorRequirement` and
+/// `ValidateLabelSelectorRequirement` in `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go`.
+fn check_requirement(requirement: &Value, of_labels: bool, path: &Path<'_>, errors: &mut ErrorList) {
+    let key = str_field(requirement, "key");
+    if key.is_empty() && !of_labels {
+        errors.required(&path.child("key"), "must be specified");
+    }
+    let values = array_field(requirement, "values");
+    match str_field(requirement, "operator") {
+        "In" | "NotIn" if values.is_empty() => {
+            errors.required(&path.child("values"), "must be specified when `operator` is 'In' or 'NotIn'");
+        }
+        "Exists" | "DoesNotExist" if !values.is_empty() => {
+            let why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+            errors.forbidden(&path.child("values"), why);
+        }
+        _ => {}
+    }
+    if !of_labels {
+        return;
+    }
+    for why in name_formats::qualified_name(key) {
+        errors.invalid(&path.child("key"), key, why);
+    }
+    for (index, value) in values.iter().filter_map(Value::as_str).enumerate() {
+        for why in name_formats::label_value(value) {
+            errors.invalid(&path.child("values").index(index), value, why);
+        }
     }
 }
 

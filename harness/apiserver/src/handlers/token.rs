@@ -17,7 +17,8 @@ use crate::{metadata, object_lifecycle, schema};
 
 const SCHEMA: &str = "io.k8s.api.authentication.v1.TokenRequest";
 
-/// Checks that the object to which a token is bound exists.
+/// Checks that the object to which a token is bound exists, is the one that is meant, and runs as this account:
+/// `TokenREST.Create` in `pkg/registry/core/serviceaccount/storage/token.go`.
 fn check_bound_object(scope: &RequestScope<'_>, target: &Value) -> Result<(String, String, String), Status> {
     let kind = str_field(target, "kind");
     let version = str_field(target, "apiVersion");
@@ -32,10 +33,24 @@ fn check_bound_object(scope: &RequestScope<'_>, target: &Value) -> Result<(Strin
             return Err(Status::bad_request(why));
         }
     };
-    match scope.server.get(&ResourceId::new("", plural), namespace, name) {
-        Some(found) => Ok((kind.to_ascii_lowercase(), name.to_owned(), found.uid().to_owned())),
-        None => Err(Status::not_found(GroupResource::new("", plural), name)),
+    let Some(found) = scope.server.get(&ResourceId::new("", plural), namespace, name) else {
+        return Err(Status::not_found(GroupResource::new("", plural), name));
+    };
+    let account = &*scope.path.name;
+    if kind == "Pod" && found.field("spec.serviceAccountName").unwrap_or_default() != account {
+        return Err(Status::bad_request(format!(
+            "cannot bind token for serviceaccount {account:?} to pod running with different serviceaccount name."
+        )));
     }
+    let wanted = str_field(target, "uid");
+    if !wanted.is_empty() && wanted != found.uid() {
+        let why = format!(
+            "the UID in the bound object reference ({wanted}) does not match the UID in record. The object might have \
+             been deleted and then recreated"
+        );
+        return Err(Status::conflict(GroupResource::new("", kind), name, &why));
+    }
+    Ok((kind.to_ascii_lowercase(), name.to_owned(), found.uid().to_owned()))
 }
 
 /// Returns name and UID of the node of the pod that a token is bound to.

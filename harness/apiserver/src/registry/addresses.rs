@@ -132,6 +132,16 @@ pub(in crate::registry) fn legacy_cidr(text: &str, path: &Path<'_>, errors: &mut
     Some(cidr)
 }
 
+/// Validates a CIDR in its usual form: `IsValidCIDR`.
+pub(in crate::registry) fn canonical_cidr(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    let before = errors.len();
+    let Some(cidr) = legacy_cidr(text, path, errors).filter(|_| errors.len() == before) else { return };
+    let usual = cidr.shown();
+    if usual != text {
+        errors.invalid(path, text, format!("must be in canonical form ({})", go_quote(&usual)));
+    }
+}
+
 /// Validates an address with the length of its network's prefix, in its usual form: `IsValidInterfaceAddress`.
 pub(in crate::registry) fn interface_address(text: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let Some(Cidr { address, bits }) = Cidr::parse(text) else {

@@ -158,7 +158,10 @@ pub(crate) fn validate_annotations(annotations: &Map, path: &Path<'_>, errors: &
 }
 
 fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    /// Most owners in the values of errors, which show all of them each.
+    const SHOWN_OWNERS: usize = 10_000;
     let mut first_controller = None;
+    let mut shown = 0;
     let named = |owner: &Value| format!("{}/{}", str_field(owner, "kind"), str_field(owner, "name"));
     for owner in owners {
         let api_version = str_field(owner, "apiVersion");
@@ -178,6 +181,10 @@ fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             if let Some(first) = first_controller {
+                shown += owners.len();
+                if shown > SHOWN_OWNERS && shown > owners.len() {
+                    continue;
+                }
                 let all: Vec<String> = owners.iter().map(owner_json).collect();
                 let detail = format!(
                     "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",

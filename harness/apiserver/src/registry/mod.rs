@@ -64,6 +64,8 @@ pub(crate) mod time;
 mod validation;
 
 #[cfg(test)]
+mod answer_tests;
+#[cfg(test)]
 mod creation_rules;
 #[cfg(test)]
 mod example;

@@ -34,17 +34,6 @@ fn address(value: &str) -> Vec<String> {
     if canonical == value { Vec::new() } else { vec![format!("must be in canonical form ({canonical:?})")] }
 }
 
-/// Returns true for a CIDR; the prefix length may have digits only.
-pub(super) fn is_cidr(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else { return false };
-    let longest = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|length| length <= longest)
-}
-
 /// Validates an object's name or, with `prefix`, its `generateName`.
 pub(crate) fn object_name(rule: NameFormat, value: &str, prefix: bool) -> Vec<String> {
     if rule == NameFormat::PathSegment {

@@ -40,6 +40,11 @@ pub(crate) trait Strategy: Send + Sync + Debug {
         self.default(object);
     }
 
+    /// Like [`Strategy::default`] for the result of a server-side apply, which is not decoded.
+    fn default_applied(&self, object: &mut Value) {
+        self.default(object);
+    }
+
     /// Mutating admission on create, for the plugins that are enabled by default.
     fn admit_create(&self, _object: &mut Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
         Ok(())

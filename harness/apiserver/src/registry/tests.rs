@@ -32,7 +32,7 @@ fn context() -> StrategyContext<'static> {
     StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister }
 }
 
-fn create(plural: &str, mut object: Value) -> Result<Value, Vec<String>> {
+pub(super) fn create(plural: &str, mut object: Value) -> Result<Value, Vec<String>> {
     let kind = kind(plural);
     if kind.namespaced {
         object["metadata"]["namespace"] = "n".into();
@@ -48,7 +48,7 @@ fn texts(errors: &ErrorList) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-fn created(plural: &str, object: Value) -> Value {
+pub(super) fn created(plural: &str, object: Value) -> Value {
     let mut object = create(plural, object).expect("valid");
     object["metadata"]["uid"] = "u".into();
     object["metadata"]["resourceVersion"] = "1".into();
@@ -56,7 +56,7 @@ fn created(plural: &str, object: Value) -> Value {
 }
 
 /// Updates `old` by merging `change` into it.
-fn update(plural: &str, old: &Value, change: &Value, status: bool) -> Result<Value, Vec<String>> {
+pub(super) fn update(plural: &str, old: &Value, change: &Value, status: bool) -> Result<Value, Vec<String>> {
     let kind = kind(plural);
     let mut new = old.clone();
     merge(&mut new, change);

@@ -133,6 +133,7 @@ impl Converter<'_> {
                     Some(i) => Ok(Value::from(i64::from(i as i32))),
                     None => match n.as_f64() {
                         Some(f) if f.fract() == 0.0 => Ok(Value::from(f as i64)),
+                        _ if self.schema.structural && !self.path.starts_with("metadata") => return Ok(()),
                         _ => return Err(UnstructuredError::Float(go.to_owned())),
                     },
                 }
@@ -145,6 +146,8 @@ impl Converter<'_> {
                 *value = read;
                 Ok(())
             }
+            // Custom resources are not converted; their schema is checked later.
+            Err(_) if self.schema.structural && !self.path.starts_with("metadata") => Ok(()),
             Err(scalar::ScalarError::InvalidValue(message)) => Err(UnstructuredError::Scalar(message)),
             Err(scalar::ScalarError::WrongType) => Err(UnstructuredError::Scalar(conversion_error(scalar, go, value))),
         }

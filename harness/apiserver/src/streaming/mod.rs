@@ -1,6 +1,6 @@
-//! WebSocket: `exec`, `attach` and `portforward` of pods, and watches ([`watch_socket`]). Nothing runs: a command writes
-//! what a script in the pod's annotations says, see [`script`], attach shows the lines of the container's log from then
-//! on, and a forwarded port leads to an address that an annotation names.
+//! WebSocket: `exec`, `attach` and `portforward` of pods, and watches ([`watch_socket`]). Nothing runs: a command
+//! writes what a script in the pod's annotations says, see [`script`], attach shows the lines of the container's log
+//! from then on, and a forwarded port leads to an address that an annotation names.
 //!
 //! Follows `pkg/registry/core/pod/rest/subresources.go`, `pkg/kubelet/server/server.go` and
 //! `staging/src/k8s.io/cri-streaming` of Kubernetes 1.36.

@@ -109,7 +109,12 @@ pub(super) fn match_conditions(object: &Value, known: &AdmissionVariables, path:
     }
     for (index, condition) in conditions.iter().enumerate() {
         let path = path.index(index);
-        expression(condition, "expression", known, ReturnType::Bool, &path, errors);
+        let source = str_field(condition, "expression").trim();
+        if source.is_empty() {
+            errors.required(&path.child("expression"), "");
+        } else if let Some(error) = AdmissionExpression::compile(source, known, ReturnType::Bool).error() {
+            errors.invalid(&path.child("expression"), source, error.to_string());
+        }
         match str_field(condition, "name") {
             "" => errors.required(&path.child("name"), ""),
             name => {
@@ -141,9 +146,13 @@ pub(super) fn expression(
         errors.required(&path.child(field), why);
         return None;
     }
-    let compiled = AdmissionExpression::compile(source, known, returns);
+    // Upstream compiles some expressions without the space around them, and shows one of these as it is given.
+    let of_mutation = field == "expression" && !matches!(returns, ReturnType::Bool | ReturnType::Any);
+    let trimmed = if of_mutation || field == "valueExpression" { source.trim() } else { source };
+    let compiled = AdmissionExpression::compile(trimmed, known, returns);
     if let Some(error) = compiled.error() {
-        errors.invalid(&path.child(field), source, error.to_string());
+        let shown = if of_mutation { trimmed } else { source };
+        errors.invalid(&path.child(field), shown, error.to_string());
     }
     Some(compiled)
 }

@@ -63,10 +63,10 @@ pub(super) fn validate(spec: &Value, validating: bool, errors: &mut ErrorList) -
     for (index, variable) in variables.iter().enumerate() {
         let path = root.index(index);
         let name = str_field(variable, "name");
-        if name.is_empty() {
+        if name.trim().is_empty() {
             errors.required(&path.child("name"), "name is not specified");
         } else if !is_identifier(name) {
-            errors.invalid(&path.child("name"), name, "name is not a valid CEL identifier");
+            errors.invalid(&path.child("name"), name, "must be a valid CEL identifier");
         }
         known.fields = Some(fields.clone());
         if let Some(compiled) = expression(variable, "expression", &known, ReturnType::Any, &path, errors) {

@@ -67,10 +67,10 @@ pub(super) fn validate(object: &Value) -> ErrorList {
         for why in names::qualified_name(&whole) {
             errors.invalid(&path.child("key"), whole.as_str(), why);
         }
+        expression(one, "valueExpression", &known, ReturnType::TextOrNull, &path, &mut errors);
         if annotations[..index].iter().any(|other| str_field(other, "key") == key) {
             errors.duplicate(&path.child("key"), key);
         }
-        expression(one, "valueExpression", &known, ReturnType::TextOrNull, &path, &mut errors);
     }
     errors
 }

@@ -14,7 +14,7 @@ use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::served_resource::Conversion;
-use crate::registry::{checks, names};
+use crate::registry::{checks, names, resource_names};
 
 /// The resource `horizontalpodautoscalers` of `autoscaling/v2`.
 pub(in crate::registry) fn v2() -> ResourceBuilder {
@@ -325,11 +325,16 @@ fn source(field: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) 
             }
         }
         _ => {
-            if str_field(source, "name").is_empty() {
-                errors.required(&path.child("name"), "must specify a resource name");
+            let of_container = field == "containerResource";
+            match str_field(source, "name") {
+                "" => errors.required(&path.child("name"), "must specify a resource name"),
+                name if of_container => resource_names::container_name(name, &path.child("name"), errors),
+                _ => {}
             }
-            if field == "containerResource" && str_field(source, "container").is_empty() {
-                errors.required(&path.child("container"), "must specify a container");
+            match str_field(source, "container") {
+                _ if !of_container => {}
+                "" => errors.required(&path.child("container"), "must specify a container"),
+                name => checks::format(name, names::dns1123_label, &path.child("container"), errors),
             }
         }
     }
@@ -422,6 +427,9 @@ fn scaling_rules(rules: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             let why = format!("must be less than or equal to {PERIOD_MAX}");
             errors.invalid(&path.child("periodSeconds"), period, why);
         }
+    }
+    if let Some(tolerance) = Quantity::of(&rules["tolerance"]).filter(|tolerance| tolerance.sign() < 0) {
+        errors.invalid(&path.child("tolerance"), tolerance.to_string(), "must be greater than or equal to 0");
     }
 }
 

@@ -5,7 +5,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::field_errors::{ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, is_empty_value, object_or_insert, str_field};
 use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -209,7 +209,9 @@ fn validate(object: &Value) -> ErrorList {
     let request = str_field(spec, "request");
     let pem = STANDARD.decode(request).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     if !is_request(&pem) {
-        errors.invalid(&path.child("request"), request, "PEM block type must be CERTIFICATE REQUEST");
+        let shown =
+            if spec.get("request").is_some() { BadValue::from(request) } else { BadValue::Raw("null".to_owned()) };
+        errors.invalid(&path.child("request"), shown, "PEM block type must be CERTIFICATE REQUEST");
     } else if let Err(error) = CertificateRequest::from_pem(&pem) {
         errors.invalid(&path.child("request"), request, error.to_string());
     }
@@ -272,6 +274,9 @@ fn is_request(text: &str) -> bool {
 }
 
 fn validate_signer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    /// Longest domain and longest name in bytes.
+    const DOMAIN_MAX: usize = 253;
+    const SIGNER_NAME_MAX: usize = DOMAIN_MAX + 1 + DOMAIN_MAX + 1 + 63;
     if name.is_empty() {
         errors.required(path, "");
         return;
@@ -284,14 +289,25 @@ fn validate_signer(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
         errors.invalid(path, name, "must be a fully qualified domain and path of the form 'example.com/signer-name'");
         return;
     };
-    for message in names::dns1123_subdomain(domain) {
-        errors.invalid(path, domain, format!("validating label {domain:?}: {message}"));
+    if domain.len() > DOMAIN_MAX {
+        errors.too_long(path, DOMAIN_MAX);
     }
+    signer_labels(domain, names::dns1123_label, path, errors);
     if !domain.contains('.') {
         errors.invalid(path, domain, "should be a domain with at least two segments separated by dots");
     }
-    for message in names::dns1123_subdomain(rest) {
-        errors.invalid(path, rest, format!("validating label {rest:?}: {message}"));
+    signer_labels(rest, names::dns1123_subdomain, path, errors);
+    if name.len() > SIGNER_NAME_MAX {
+        errors.too_long(path, SIGNER_NAME_MAX);
+    }
+}
+
+/// Validates the labels of a part of a signer's name, up to the first one that is wrong.
+fn signer_labels(part: &str, check: fn(&str) -> Vec<String>, path: &Path<'_>, errors: &mut ErrorList) {
+    if let Some(label) = part.split('.').find(|label| !check(label).is_empty()) {
+        for message in check(label) {
+            errors.invalid(path, part, format!("validating label {}: {message}", go_quote(label)));
+        }
     }
 }
 
@@ -453,6 +469,22 @@ mod tests {
             errors.iter().map(ToString::to_string).filter(|text| text.starts_with("status.")).collect();
         assert_eq!(of_status.len(), usize::from(expected.is_some()), "{of_status:?}");
         assert!(expected.is_none_or(|expected| of_status[0].starts_with(expected)), "{of_status:?}");
+    }
+
+    /// `TestValidateCertificateSigningRequestCreate` in the same file.
+    #[rstest]
+    #[case::fine("abc.io/x.y", None)]
+    #[case::long_domain(&format!("{0}.{0}.{0}.{0}/x", "a".repeat(62)), None)]
+    #[case::too_long_domain(&format!("{0}.{0}.{0}.{0}.b/x", "a".repeat(63)),
+        Some("signerName: Too long: may not be more than 253 bytes"))]
+    #[case::long_label(&format!("{}.io/x", "a".repeat(64)), Some("must be no more than 63 characters"))]
+    #[case::long_path(&format!("a.io/{0}.{0}", "a".repeat(200)), None)]
+    fn signers(#[case] name: &str, #[case] expected: Option<&str>) {
+        let mut errors = ErrorList::new();
+        validate_signer(name, &Path::new("signerName"), &mut errors);
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(errors.len(), usize::from(expected.is_some()), "{errors:?}");
+        assert!(expected.is_none_or(|expected| errors[0].ends_with(expected)), "{errors:?}");
     }
 
     /// `TestValidateCertificateSigningRequestUpdate` in the same file.

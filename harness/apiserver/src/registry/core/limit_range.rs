@@ -82,7 +82,7 @@ fn one_limit(kind: &str, limit: &Value, path: &Path<'_>, errors: &mut ErrorList)
         errors.required(&path.child("limits"), why);
     }
     let mut names: Vec<&String> =
-        [&most, &least, &limits, &requests].into_iter().flat_map(ResourceList::keys).collect();
+        [&most, &least, &limits, &requests, &ratio].into_iter().flat_map(ResourceList::keys).collect();
     names.sort();
     names.dedup();
     for name in names {

@@ -144,7 +144,14 @@ impl Strategy for Node {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        validate_node(object)
+        let mut errors = validate_node(object);
+        let swap = object.pointer("/status/nodeInfo/swap/capacity").and_then(Value::as_i64);
+        if let Some(capacity) = swap.filter(|capacity| *capacity <= 0) {
+            let path = Path::new("metadata");
+            let path = path.child("nodeSwapStatus");
+            errors.invalid(&path.child("capacity"), capacity, "must be greater than zero");
+        }
+        errors
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
@@ -310,6 +317,7 @@ fn validate_spec_update(spec: &Value, before: &Value, errors: &mut ErrorList) {
 
 /// Validates the taints of a node; upstream reports errors under `metadata.taints`.
 fn validate_taints(taints: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let again = checks::repeated(taints, |taint| (str_field(taint, "key"), str_field(taint, "effect")));
     for (i, taint) in taints.iter().enumerate() {
         let path = path.index(i);
         let key = str_field(taint, "key");
@@ -327,8 +335,7 @@ fn validate_taints(taints: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
         } else if !matches!(effect, "NoSchedule" | "PreferNoSchedule" | "NoExecute") {
             errors.not_supported(&path.child("effect"), effect, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
         }
-        let twice = taints[..i].iter().any(|t| str_field(t, "key") == key && str_field(t, "effect") == effect);
-        if twice {
+        if again[i] {
             let shown = format!(
                 "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{}}}",
                 Value::from(key),

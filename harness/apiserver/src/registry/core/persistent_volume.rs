@@ -14,6 +14,7 @@ use crate::printers::format::{UNSET, items, text, text_or};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::difflib;
+use crate::registry::core::internal_json;
 use crate::registry::core::node_selector;
 use crate::registry::core::persistent_volume_claim;
 use crate::registry::core::persistent_volume_source::{self, SOURCES};
@@ -106,7 +107,7 @@ pub(crate) const VOLUME_FINALIZER: &str = "kubernetes.io/pv-protection";
 fn defaults(map: &mut Map) {
     if let Some(spec) = object_or_default(map, "spec") {
         text_default(spec, "persistentVolumeReclaimPolicy", "Retain");
-        text_default(spec, "volumeMode", "Filesystem");
+        value_default(spec, "volumeMode", "Filesystem");
         if let Some(path) = object_mut(spec, "hostPath") {
             value_default(path, "type", "");
         }
@@ -243,11 +244,8 @@ fn validate_spec_update(new: &Value, old: &Value) -> ErrorList {
         errors.forbidden(&SPEC.child("persistentvolumesource"), why);
     }
     errors.append(persistent_volume_claim::unchanged_mode(new, old));
-    let affinity = |volume: &Value| non_null(spec_of(volume), "nodeAffinity").cloned();
-    if affinity(old).is_some() {
-        let after = affinity(new);
-        let before = affinity(old);
-        checks::validate_immutable(after.as_ref(), before.as_ref(), &Path::new("nodeAffinity"), &mut errors);
+    if let Some(before) = non_null(spec_of(old), "nodeAffinity") {
+        node_affinity_update(non_null(spec_of(new), "nodeAffinity"), before, &mut errors);
     }
     let class = |volume: &Value| non_null(spec_of(volume), "volumeAttributesClassName").is_some();
     if class(old) && !class(new) {
@@ -255,6 +253,43 @@ fn validate_spec_update(new: &Value, old: &Value) -> ErrorList {
         errors.forbidden(&path, "update from non-nil value to nil is forbidden");
     }
     errors
+}
+
+/// Labels of nodes that were beta, with their final names.
+const FINAL_LABELS: [(&str, &str); 5] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+];
+
+/// Validates a change of the nodes of a volume: only the names of labels may become final ones.
+fn node_affinity_update(new: Option<&Value>, old: &Value, errors: &mut ErrorList) {
+    let mut masked = new.cloned();
+    let terms = masked.as_mut().and_then(|new| new.pointer_mut("/required/nodeSelectorTerms"));
+    let terms = terms.and_then(Value::as_array_mut).into_iter().flatten();
+    for (term, before) in terms.zip(array_field(&old["required"], "nodeSelectorTerms")) {
+        let expressions = term.get_mut("matchExpressions").and_then(Value::as_array_mut).into_iter().flatten();
+        for (one, before) in expressions.zip(array_field(before, "matchExpressions")) {
+            let change = (str_field(before, "key"), str_field(one, "key"));
+            if FINAL_LABELS.contains(&change) {
+                one["key"] = change.0.to_owned().into();
+            }
+        }
+    }
+    if semantic_equal(masked.as_ref(), Some(old)) {
+        return;
+    }
+    let shown = new.map_or_else(
+        || "null".to_owned(),
+        |new| match non_null(new, "required") {
+            Some(required) => format!("{{\"Required\":{}}}", internal_json::compact("NodeSelector", required)),
+            None => "{\"Required\":null}".to_owned(),
+        },
+    );
+    let why = format!("{}, except for updating from beta label to GA", checks::IMMUTABLE_MESSAGE);
+    errors.invalid(&Path::new("nodeAffinity"), BadValue::Raw(shown), why);
 }
 
 fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
@@ -279,7 +314,8 @@ fn access_modes(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 fn capacity(spec: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("capacity");
     let Some(capacity) = spec.get("capacity").and_then(Value::as_object).filter(|capacity| !capacity.is_empty()) else {
-        return errors.required(&path, "");
+        errors.required(&path, "");
+        return errors.not_supported(&path, BadValue::Raw("null".to_owned()), &["storage"]);
     };
     if capacity.len() > 1 || !capacity.contains_key("storage") {
         errors.not_supported(&path, BadValue::from(&spec["capacity"]), &["storage"]);

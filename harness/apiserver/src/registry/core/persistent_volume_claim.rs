@@ -58,7 +58,7 @@ fn defaults(map: &mut Map) {
 
 /// Defaults of a `PersistentVolumeClaimSpec`.
 pub(in crate::registry) fn spec_defaults(spec: &mut Map) {
-    text_default(spec, "volumeMode", "Filesystem");
+    value_default(spec, "volumeMode", "Filesystem");
     value_default(spec, "resources", json!({}));
     if let Some(resources) = object_mut(spec, "resources") {
         resource_list::resource_lists(resources);
@@ -167,13 +167,16 @@ fn validate_update(new: &Value, old: &Value) -> ErrorList {
     let known = class(old);
     let beta = |claim: &Value| metadata::annotation(claim, BETA_CLASS).map(str::to_owned);
     let fits = |beta: Option<String>| beta.is_none_or(|beta| wanted.as_ref().is_some_and(|class| *class == *beta));
+    let is_moved = beta(old).is_some() && (beta(new).is_none() || beta(new) == beta(old));
     if wanted.is_some() && known.is_none() && fits(beta(old)) {
         set(&mut after, "storageClassName", None);
-    } else if beta(new) != beta(old) {
+    }
+    let is_upgraded = known.is_none() && wanted.is_some() && fits(beta(old)) && is_moved;
+    if !is_upgraded && beta(new).unwrap_or_default() != beta(old).unwrap_or_default() {
         let path = Path::new("metadata");
         let path = path.child("annotations");
         let value = beta(new).unwrap_or_default();
-        errors.invalid(&path.key(BETA_CLASS), value, checks::IMMUTABLE_MESSAGE);
+        errors.invalid(&path.child(BETA_CLASS), value, checks::IMMUTABLE_MESSAGE);
     }
     if str_field(&new["status"], "phase") == "Bound" {
         set(&mut after, "volumeAttributesClassName", before.get("volumeAttributesClassName"));

@@ -32,6 +32,10 @@ fn defaults(map: &mut Map) {
         value_default(port, "name", "");
         text_default(port, "protocol", "TCP");
     }
+    // Not a part of v1: `dropTopologyOnV1`.
+    for endpoint in items_mut(map, "endpoints") {
+        endpoint.remove("deprecatedTopology");
+    }
 }
 
 const ADDRESS_TYPES: [&str; 3] = ["FQDN", "IPv4", "IPv6"];
@@ -104,13 +108,14 @@ fn ports(ports: &[Value], errors: &mut ErrorList) {
     if ports.len() > PORTS_MAX {
         return errors.too_many(&root, ports.len(), PORTS_MAX);
     }
+    let again = checks::repeated(ports, |port| str_field(port, "name"));
     for (index, port) in ports.iter().enumerate() {
         let path = root.index(index);
         let name = str_field(port, "name");
         if !name.is_empty() {
             checks::format(name, names::dns1123_label, &path.child("name"), errors);
         }
-        if ports[..index].iter().any(|other| str_field(other, "name") == name) {
+        if again[index] {
             errors.duplicate(&path.child("name"), name);
         }
         checks::required_one_of(port, "protocol", &PROTOCOLS, &path, errors);

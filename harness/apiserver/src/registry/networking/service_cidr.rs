@@ -3,15 +3,15 @@
 
 use std::net::IpAddr;
 
-use crate::field_errors::{ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, spec_of};
 use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::items;
+use crate::registry::addresses;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks::IMMUTABLE_MESSAGE;
 use crate::registry::generic::Generic;
-use crate::registry::names::is_cidr;
 use crate::registry::strategy::{Strategy, StrategyContext};
 
 /// The resource `servicecidrs` of `networking.k8s.io/v1`.
@@ -86,15 +86,12 @@ fn ranges(object: &Value, errors: &mut ErrorList) {
         return;
     }
     if ranges.len() > 2 {
-        errors.invalid(&path, spec_of(object), "may only hold up to 2 values");
+        let shown = BadValue::Raw(format!("{{\"CIDRs\":{}}}", Value::from(ranges.to_vec())));
+        errors.invalid(&path, shown, "may only hold up to 2 values");
         return;
     }
     for (index, range) in ranges.iter().enumerate() {
-        let text = range.as_str().unwrap_or_default();
-        if !is_cidr(text) {
-            let why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
-            errors.invalid(&path.index(index), text, why);
-        }
+        addresses::canonical_cidr(range.as_str().unwrap_or_default(), &path.index(index), errors);
     }
     let families: Vec<Option<bool>> = ranges.iter().map(|range| is_ipv4(range.as_str().unwrap_or_default())).collect();
     if let [Some(first), Some(second)] = families.as_slice()
@@ -135,6 +132,9 @@ mod tests {
     #[case(json!(["10.0.0.0/24", "10.0.1.0/24"]), 1)]
     #[case(json!(["10.0.0.0"]), 1)]
     #[case(json!([]), 1)]
+    #[case::host_bits(json!(["10.0.0.1/24"]), 1)]
+    #[case::form(json!(["FD00:1234::/64"]), 1)]
+    #[case::zeros(json!(["10.0.007.0/24"]), 1)]
     fn ranges_of_services(#[case] cidrs: Value, #[case] errors: usize) {
         assert_eq!(ServiceCidr.validate(&json!({"metadata": {"name": "a"}, "spec": {"cidrs": cidrs}})).len(), errors);
     }

@@ -38,6 +38,8 @@ fn defaults(map: &mut Map) {
         value_default(spec, field, false);
     }
     value_default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
+    // Behind a feature gate that is off by default.
+    spec.remove("preventPodSchedulingIfMissing");
     if is_empty_value(spec.get("volumeLifecycleModes")) {
         spec.insert("volumeLifecycleModes", json!(["Persistent"]));
     }

@@ -77,7 +77,9 @@ fn validate(object: &Value) -> ErrorList {
         let path = path.index(index);
         topology_term(term, &path, &mut errors);
         let same = |other: &&Value| topology(other) == topology(term);
-        for _ in terms[..index].iter().filter(same) {
+        // Upstream compares an empty term with as many empty ones as there are terms, too.
+        let unset = if array_field(term, "matchLabelExpressions").is_empty() { terms.len() } else { 0 };
+        for _ in 0..terms[..index].iter().filter(same).count() + unset {
             errors.duplicate(&path.child("matchLabelExpressions"), "");
         }
     }

@@ -3,10 +3,12 @@
 //! See `validateContainers`, `validateInitContainers` and `validateEphemeralContainers` in
 //! `pkg/apis/core/validation/validation.go`.
 
+use std::collections::BTreeSet;
+
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, is_empty_value, non_null, str_field};
-use crate::registry::checks::{self, validate_enum};
+use crate::registry::checks::{self, repeated, validate_enum};
 use crate::registry::core::internal_json;
 use crate::registry::core::pod::volumes::ValidVolumes;
 use crate::registry::core::pod::{env, paths, resources, windows};
@@ -44,11 +46,12 @@ pub(super) fn validate_containers(around: &PodContext<'_>, path: &Path<'_>, erro
         errors.required(path, "");
         return;
     }
+    let again = repeated(containers, |container| str_field(container, "name"));
     for (i, container) in containers.iter().enumerate() {
         let path = path.index(i);
         validate_common(container, around, &path, errors);
         let name = str_field(container, "name");
-        if containers[..i].iter().any(|c| str_field(c, "name") == name) {
+        if again[i] {
             errors.duplicate(&path.child("name"), name);
         }
         lifecycle_and_probes(container, around, &path, errors);
@@ -60,14 +63,16 @@ pub(super) fn validate_containers(around: &PodContext<'_>, path: &Path<'_>, erro
 /// Validates `spec.initContainers`.
 pub(super) fn validate_init_containers(around: &PodContext<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let containers = array_field(around.spec, "initContainers");
+    let again = repeated(containers, |container| str_field(container, "name"));
+    let others: BTreeSet<&str> =
+        array_field(around.spec, "containers").iter().map(|one| str_field(one, "name")).collect();
     for (i, container) in containers.iter().enumerate() {
         let path_of_all = path;
         let path = path.index(i);
         validate_common(container, around, &path, errors);
         restart_policy(container, &path, errors);
         let name = str_field(container, "name");
-        let same = |c: &Value| str_field(c, "name") == name;
-        if array_field(around.spec, "containers").iter().any(same) || containers[..i].iter().any(same) {
+        if again[i] || others.contains(name) {
             errors.duplicate(&path.child("name"), name);
         }
         host_ports(std::slice::from_ref(container), path_of_all, errors);
@@ -79,6 +84,13 @@ pub(super) fn validate_init_containers(around: &PodContext<'_>, path: &Path<'_>,
             if non_null(container, field).is_some() {
                 let why = "may not be set for init containers without restartPolicy=Always";
                 errors.forbidden(&path.child(field), why);
+            }
+        }
+        let policies = path.child("resizePolicy");
+        for (i, policy) in array_field(container, "resizePolicy").iter().enumerate() {
+            if str_field(policy, "restartPolicy") == "RestartContainer" {
+                let why = "must not be set to 'RestartContainer' for non-sidecar initContainers";
+                errors.invalid(&policies.index(i).child("restartPolicy"), "RestartContainer", why);
             }
         }
     }
@@ -101,21 +113,25 @@ const FIELDS_NOT_ALLOWED_IN_EPHEMERAL: [&str; 9] = [
 pub(super) fn validate_ephemeral_containers(around: &PodContext<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     const WHY: &str = "cannot be set for an Ephemeral Container";
     let list = array_field(around.spec, "ephemeralContainers");
-    let lasting = || array_field(around.spec, "containers").iter().chain(array_field(around.spec, "initContainers"));
+    let lasting = array_field(around.spec, "containers").iter().chain(array_field(around.spec, "initContainers"));
+    let lasting: BTreeSet<&str> = lasting.map(|one| str_field(one, "name")).collect();
+    let again = repeated(list, |container| str_field(container, "name"));
     for (i, container) in list.iter().enumerate() {
         let path = path.index(i);
         validate_common(container, around, &path, errors);
         trimmed_image(container, &path, errors);
         let name = str_field(container, "name");
-        if lasting().chain(&list[..i]).any(|other| str_field(other, "name") == name) {
+        if again[i] || lasting.contains(name) {
             errors.duplicate(&path.child("name"), name);
         }
         let target = str_field(container, "targetContainerName");
-        if !target.is_empty() && !lasting().any(|other| str_field(other, "name") == target) {
+        if !target.is_empty() && !lasting.contains(target) {
             errors.not_found(&path.child("targetContainerName"), target);
         }
         for field in FIELDS_NOT_ALLOWED_IN_EPHEMERAL {
-            if !is_empty_value(container.get(field)) {
+            // Pointers are set even if they lead to nothing.
+            let is_pointer = field == "lifecycle" || field.ends_with("Probe");
+            if !is_empty_value(container.get(field)) || is_pointer && non_null(container, field).is_some() {
                 errors.forbidden(&path.child(field), WHY);
             }
         }
@@ -203,7 +219,12 @@ fn validate_common(container: &Value, around: &PodContext<'_>, path: &Path<'_>, 
     }
     resize_policies(container, around.spec, &path.child("resizePolicy"), errors);
     if let Some(context) = non_null(container, "securityContext") {
-        security_context(context, &path.child("securityContext"), errors);
+        let path = path.child("securityContext");
+        security_context(context, &path, errors);
+        if context["procMount"] == "Unmasked" && around.spec.get("hostUsers") != Some(&Value::Bool(false)) {
+            let why = "`hostUsers` must be false to use `Unmasked`";
+            errors.invalid(&path.child("procMount"), "Unmasked", why);
+        }
     }
 }
 
@@ -260,12 +281,13 @@ fn resize_policies(container: &Value, spec: &Value, path: &Path<'_>, errors: &mu
 }
 
 fn ports(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let again = repeated(ports, |port| str_field(port, "name"));
     for (i, port) in ports.iter().enumerate() {
         let path = path.index(i);
         let name = str_field(port, "name");
         if !name.is_empty() {
             let messages = names::port_name(name);
-            if messages.is_empty() && ports[..i].iter().any(|p| str_field(p, "name") == name) {
+            if messages.is_empty() && again[i] {
                 errors.duplicate(&path.child("name"), name);
             }
             for message in messages {
@@ -291,7 +313,7 @@ fn ports(ports: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
 
 /// Requires host ports to be unique.
 fn host_ports(containers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
-    let mut seen: Vec<String> = Vec::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
     for (i, container) in containers.iter().enumerate() {
         for (j, port) in array_field(container, "ports").iter().enumerate() {
             let host = number(port, "hostPort");
@@ -305,16 +327,22 @@ fn host_ports(containers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
                 ports = container.child("ports");
                 errors.duplicate(&ports.index(j).child("hostPort"), key);
             } else {
-                seen.push(key);
+                seen.insert(key);
             }
         }
     }
 }
 
-fn mounts(container: &Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn mounts<'a>(container: &'a Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mounts = array_field(container, "volumeMounts");
     let devices = array_field(container, "volumeDevices");
     let mounts_path = path.child("volumeMounts");
+    let texts = |list: &'a [Value], field: &str| -> BTreeSet<&'a str> {
+        list.iter().map(|one| str_field(one, field)).collect()
+    };
+    let device_names = texts(devices, "name");
+    let device_paths = texts(devices, "devicePath");
+    let again = repeated(mounts, |mount| str_field(mount, "mountPath"));
     for (i, mount) in mounts.iter().enumerate() {
         let path = mounts_path.index(i);
         let name = str_field(mount, "name");
@@ -328,13 +356,13 @@ fn mounts(container: &Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors
         if target.is_empty() {
             errors.required(&path.child("mountPath"), "");
         }
-        if mounts[..i].iter().any(|m| str_field(m, "mountPath") == target) {
+        if again[i] {
             errors.invalid(&path.child("mountPath"), target, "must be unique");
         }
-        if devices.iter().any(|d| str_field(d, "name") == name) {
+        if device_names.contains(name) {
             errors.invalid(&path.child("name"), name, "must not already exist in volumeDevices");
         }
-        if devices.iter().any(|d| str_field(d, "devicePath") == target) {
+        if device_paths.contains(target) {
             errors.invalid(&path.child("mountPath"), target, "must not already exist as a path in volumeDevices");
         }
         sub_path(mount, &path, &mounts_path, errors);
@@ -342,6 +370,8 @@ fn mounts(container: &Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors
         recursive_read_only(mount, &mounts_path.child("recursiveReadOnly"), errors);
     }
     let devices_path = path.child("volumeDevices");
+    let mount_names = texts(mounts, "name");
+    let again = repeated(devices, |device| str_field(device, "name"));
     for (i, device) in devices.iter().enumerate() {
         let path = devices_path.index(i);
         let name = str_field(device, "name");
@@ -349,7 +379,7 @@ fn mounts(container: &Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors
         if name.is_empty() {
             errors.required(&path.child("name"), "");
         }
-        if devices[..i].iter().any(|d| str_field(d, "name") == name) {
+        if again[i] {
             errors.invalid(&path.child("name"), name, "must be unique");
         }
         match volumes.source(name) {
@@ -365,7 +395,7 @@ fn mounts(container: &Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors
         if target.is_empty() {
             errors.required(&path.child("devicePath"), "");
         }
-        if mounts.iter().any(|mount| str_field(mount, "name") == name) {
+        if mount_names.contains(name) {
             errors.invalid(&path.child("name"), name, "must not already exist in volumeMounts");
         }
     }
@@ -567,12 +597,25 @@ pub(super) fn profile(context: &Value, field: &str, path: &Path<'_>, errors: &mu
         Some(file) if kind == "Localhost" && what == "seccomp" => {
             paths::descending_path(file.as_str().unwrap_or_default(), &file_path, errors);
         }
-        Some(file) if kind != "Localhost" => {
+        Some(file) if kind == "Localhost" => app_armor_file(file.as_str().unwrap_or_default(), &file_path, errors),
+        Some(file) => {
             let why = format!("can only be set when {what} type is Localhost");
             let whole = format!("{{\"Type\":{},\"LocalhostProfile\":{file}}}", Value::from(kind));
             let shown = if what == "seccomp" { BadValue::Raw(whole) } else { BadValue::from(file) };
             errors.invalid(&file_path, shown, why);
         }
-        _ => {}
+        None => {}
+    }
+}
+
+/// Validates the name of an `AppArmor` profile on the node.
+fn app_armor_file(file: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    /// Longest name in bytes: that of a path.
+    const PROFILE_MAX: usize = 4095;
+    if file.trim() != file {
+        errors.invalid(path, file, "must not be padded with whitespace");
+    }
+    if file.len() > PROFILE_MAX {
+        errors.too_long(path, PROFILE_MAX);
     }
 }

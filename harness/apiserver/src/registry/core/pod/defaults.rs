@@ -95,6 +95,8 @@ fn pod_spec(spec: &mut Map) {
         resource_lists(resources);
     }
     quantities(spec, "overhead");
+    // Behind a feature gate that is off by default.
+    spec.remove("schedulingGroup");
 }
 
 fn container_defaults(container: &mut Map) {
@@ -140,11 +142,14 @@ fn container_defaults(container: &mut Map) {
     }
     if let Some(lifecycle) = object_mut(container, "lifecycle") {
         // Behind a feature gate that is off by default.
-        lifecycle.remove("stopSignal");
+        let is_empty = lifecycle.remove("stopSignal").is_some() && lifecycle.is_empty();
         for field in ["postStart", "preStop"] {
             if let Some(handler) = object_mut(lifecycle, field) {
                 handler_defaults(handler);
             }
+        }
+        if is_empty {
+            container.remove("lifecycle");
         }
     }
 }
@@ -276,6 +281,10 @@ fn volume_defaults(volume: &mut Map) {
             for projection in items_mut(source, "sources") {
                 if let Some(token) = object_mut(projection, "serviceAccountToken") {
                     value_default(token, "expirationSeconds", 3600);
+                }
+                // Behind feature gates that are off by default.
+                for field in ["clusterTrustBundle", "podCertificate"] {
+                    projection.remove(field);
                 }
                 if let Some(downward) = object_mut(projection, "downwardAPI") {
                     downward_items(downward);

@@ -270,6 +270,7 @@ pub(super) fn downward_items(items: &[Value], path: &Path<'_>, errors: &mut Erro
             (None, Some(resource)) => resource_selector(resource, true, &path.child("resourceFieldRef"), errors),
             (None, None) => errors.required(path, "one of fieldRef and resourceFieldRef is required"),
         }
+        paths::mode(item.get("mode"), &path.child("mode"), errors);
     }
 }
 

@@ -19,6 +19,7 @@ pub(in crate::registry) mod resources;
 pub(in crate::registry) mod runtime_class;
 pub(in crate::registry) mod scheduling;
 pub(crate) mod service_account;
+mod status;
 mod subresources;
 pub(in crate::registry) mod validation;
 mod volumes;
@@ -147,6 +148,7 @@ impl Strategy for Pod {
 
     fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
         reset_all_but_status(new, old);
+        status::drop_disabled(new);
         if let (Some(metadata), Some(before)) = (object_or_insert(new, "metadata"), old.get("metadata")) {
             for field in ["ownerReferences", "deletionTimestamp"] {
                 copy_member(metadata, before, field);

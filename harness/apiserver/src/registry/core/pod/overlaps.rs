@@ -1,5 +1,7 @@
 //! Warnings about overlapping file paths in a volume. See `pkg/api/pod/warnings.go`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::json::Value;
 use crate::json::fields::{array_field, non_null, str_field};
 use crate::status::go_quote;
@@ -69,16 +71,24 @@ fn projected_files(source: &Value) -> Vec<VolumeFile> {
     })
 }
 
+/// Most pairs of files in warnings: replies have no room for more.
+const PAIRS_MAX: usize = 1000;
+
 /// Returns each pair of files where one is, contains or is contained in an earlier one.
 fn overlaps(files: Vec<VolumeFile>) -> Vec<String> {
     let mut earlier: Vec<VolumeFile> = Vec::new();
+    let mut by_path: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut found = Vec::new();
     for mut file in files {
         file.path.truncate(file.path.trim_end_matches('/').len());
-        let below = |a: &str, b: &str| format!("{a}/").starts_with(&format!("{b}/"));
-        let both = earlier.iter().filter(|other| !file.path.is_empty() && !other.path.is_empty());
-        let hit = both.filter(|other| below(&other.path, &file.path) || below(&file.path, &other.path));
-        found.extend(hit.map(|other| format!("{file} with {other}")));
+        if !file.path.is_empty() && found.len() < PAIRS_MAX {
+            let whole = format!("{}/", file.path);
+            let above = whole.match_indices('/').filter_map(|(at, _)| by_path.get(&whole[..=at])).flatten();
+            let below = by_path.range(whole.clone()..).take_while(|(path, _)| path.starts_with(&whole));
+            let hits: BTreeSet<usize> = above.chain(below.flat_map(|(_, all)| all)).copied().collect();
+            found.extend(hits.into_iter().take(PAIRS_MAX).map(|other| format!("{file} with {}", earlier[other])));
+            by_path.entry(whole).or_default().push(earlier.len());
+        }
         earlier.push(file);
     }
     found

@@ -7,7 +7,7 @@ use crate::json::fields::{array_field, is_empty_value, non_null, object_or_inser
 use crate::json::{Key, Value, json};
 use crate::registry::core::internal_json;
 use crate::registry::core::node_selector;
-use crate::registry::{label_selector, names};
+use crate::registry::{checks, label_selector, names};
 
 /// Validates `spec.tolerations`.
 pub(in crate::registry) fn tolerations(tolerations: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
@@ -66,12 +66,13 @@ pub(super) fn validate_only_added_tolerations(new: &[Value], old: &[Value], path
 
 /// Validates `spec.schedulingGates`.
 pub(super) fn validate_scheduling_gates(gates: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let again = checks::repeated(gates, |gate| str_field(gate, "name"));
     for (i, gate) in gates.iter().enumerate() {
         let name = str_field(gate, "name");
         for message in names::qualified_name(name) {
             errors.invalid(&path.index(i), name, message);
         }
-        if gates[..i].iter().any(|g| str_field(g, "name") == name) {
+        if again[i] {
             errors.duplicate(&path.index(i), name);
         }
     }

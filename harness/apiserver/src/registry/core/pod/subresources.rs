@@ -144,9 +144,6 @@ fn resize(new: &Value, old: &Value, errors: &mut ErrorList) {
     for list in lists {
         let path = SPEC.child(list);
         for (i, (new, old)) in array_field(now, list).iter().zip(array_field(before, list)).enumerate() {
-            if list == "initContainers" && str_field(old, "restartPolicy") != "Always" {
-                continue;
-            }
             let path = path.index(i);
             let path = path.child("resources");
             for (kind, what) in [("requests", "requests"), ("limits", "limits")] {
@@ -165,13 +162,16 @@ fn resize(new: &Value, old: &Value, errors: &mut ErrorList) {
     for (i, (new, old)) in
         array_field(now, "initContainers").iter().zip(array_field(before, "initContainers")).enumerate()
     {
-        if str_field(new, "restartPolicy") == "Always" {
-            if !semantic_equal(Some(&with_old_resources(new, old)), Some(old)) {
-                let why = "only cpu and memory resources for init or sidecar containers are mutable";
+        if !semantic_equal(Some(&with_old_resources(new, old)), Some(old)) {
+            let why = "only cpu and memory resources for init or sidecar containers are mutable";
+            errors.forbidden(&path.index(i), why);
+        }
+        if str_field(new, "restartPolicy") != "Always" && !semantic_equal(Some(new), Some(old)) {
+            let policies = array_field(new, "resizePolicy").iter();
+            for _ in policies.filter(|policy| str_field(policy, "restartPolicy") == "RestartContainer") {
+                let why = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized";
                 errors.forbidden(&path.index(i), why);
             }
-        } else if !semantic_equal(Some(new), Some(old)) {
-            errors.forbidden(&SPEC, "resources for non-sidecar init containers are immutable");
         }
     }
 }

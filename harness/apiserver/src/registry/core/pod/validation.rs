@@ -10,7 +10,7 @@ use crate::metadata;
 use crate::registry::addresses;
 use crate::registry::core::internal_json;
 use crate::registry::core::pod::containers::{self, PodContext, trimmed_image};
-use crate::registry::core::pod::{annotations, env, os, resources, scheduling, volumes, windows};
+use crate::registry::core::pod::{annotations, env, os, resources, scheduling, status, volumes, windows};
 use crate::registry::names::{self, NameFormat};
 use crate::registry::prepare::{copy_member, spec_values_equal, specs_equal};
 use crate::registry::resource_list::{amounts, container_resources};
@@ -236,19 +236,25 @@ fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     if let Some(os) = non_null(spec, "os") {
         let name = str_field(os, "name");
-        checks::validate_enum(name, &["linux", "windows"], &path.child("os"), errors);
+        let path_of_system = path.child("os");
+        if name.is_empty() {
+            errors.required(&path_of_system.child("name"), "");
+        } else {
+            checks::validate_enum(name, &["linux", "windows"], &path_of_system, errors);
+        }
         os::validate(spec, name, path, errors);
     }
 }
 
 /// Validates the resource claims of a pod: unique names, and one source each.
 fn resource_claims(claims: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let again = checks::repeated(claims, |claim| str_field(claim, "name"));
     for (i, claim) in claims.iter().enumerate() {
         let path = path.index(i);
         let name = str_field(claim, "name");
         if name.is_empty() {
             errors.required(&path.child("name"), "");
-        } else if claims[..i].iter().any(|other| str_field(other, "name") == name) {
+        } else if again[i] {
             errors.duplicate(&path.child("name"), name);
         } else {
             push_messages(name, names::dns1123_label(name), &path.child("name"), errors);
@@ -361,6 +367,7 @@ fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 
 fn sysctls(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let all = array_field(context, "sysctls");
+    let again = checks::repeated(all, |sysctl| str_field(sysctl, "name"));
     for (i, sysctl) in all.iter().enumerate() {
         let name = str_field(sysctl, "name");
         let path = path.index(i);
@@ -370,7 +377,7 @@ fn sysctls(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         } else if !is_sysctl(name) {
             let pattern = r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$";
             errors.invalid(&path, name, format!("must have at most 253 characters and match regex {pattern}"));
-        } else if all[..i].iter().any(|other| str_field(other, "name") == name) {
+        } else if again[i] {
             errors.duplicate(&path, name);
         }
     }
@@ -584,13 +591,15 @@ pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
         let statuses = (array_field(now, field), array_field(before, field));
         state_transitions(field, statuses, spec_of(old), &path.child(field), &mut errors);
     }
+    status::claims(now, spec_of(new), &path, &mut errors);
     let ips = path.child("podIPs");
     for (i, address) in array_field(now, "podIPs").iter().enumerate() {
         addresses::legacy_ip(str_field(address, "ip"), &ips.index(i), &mut errors);
     }
     validate_one_ip_per_family(array_field(now, "podIPs"), &ips, &mut errors);
     let hosts = array_field(now, "hostIPs");
-    let path = path.child("hostIPs");
+    let root = path;
+    let path = root.child("hostIPs");
     if let Some(first) = hosts.first().map(|h| str_field(h, "ip")).filter(|ip| *ip != str_field(now, "hostIP")) {
         errors.invalid(&path.index(0).child("ip"), first, "must be equal to `hostIP`");
     }
@@ -598,6 +607,7 @@ pub(super) fn status_update(new: &Value, old: &Value) -> ErrorList {
         addresses::legacy_ip(str_field(address, "ip"), &path.index(i), &mut errors);
     }
     validate_one_ip_per_family(hosts, &path, &mut errors);
+    status::users_and_devices(now, spec_of(new), &root, &mut errors);
     errors
 }
 

@@ -1,20 +1,21 @@
 //! Validation of volumes. See `ValidateVolumes` in `pkg/apis/core/validation/validation.go`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, non_null, str_field};
-use crate::metadata;
 use crate::quantity::Quantity;
 use crate::registry::core::persistent_volume_claim;
 use crate::registry::core::pod::env;
 use crate::registry::core::pod::paths::{descending_path, local_path, mode, validate_no_backsteps};
 use crate::registry::core::volume_sources;
 use crate::registry::resource_list;
-use crate::registry::{checks, meta, names};
+use crate::registry::{checks, names, template_metadata};
 use crate::status::go_quote;
 
 /// The valid volumes of a pod; others cannot be mounted.
-pub(super) struct ValidVolumes<'a>(Vec<&'a Value>);
+pub(super) struct ValidVolumes<'a>(BTreeMap<&'a str, &'a Value>);
 
 impl<'a> ValidVolumes<'a> {
     pub(super) fn has(&self, name: &str) -> bool {
@@ -22,7 +23,7 @@ impl<'a> ValidVolumes<'a> {
     }
 
     pub(super) fn source(&self, name: &str) -> Option<&'a Value> {
-        self.0.iter().find(|v| str_field(v, "name") == name).copied()
+        self.0.get(name).copied()
     }
 }
 
@@ -33,7 +34,8 @@ pub(super) fn validate<'a>(
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) -> ValidVolumes<'a> {
-    let mut valid = ValidVolumes(Vec::new());
+    let mut valid = ValidVolumes(BTreeMap::new());
+    let created = created_claims(spec, pod);
     for (i, volume) in array_field(spec, "volumes").iter().enumerate() {
         let path = path.index(i);
         let name = str_field(volume, "name");
@@ -54,10 +56,22 @@ pub(super) fn validate<'a>(
             errors.duplicate(&path.child("name"), name);
         }
         if errors.len() == before {
-            valid.0.push(volume);
+            valid.0.insert(name, volume);
+        }
+        let claim = str_field(&volume["persistentVolumeClaim"], "claimName");
+        if created.contains(claim) {
+            let why = "must not reference a PVC that gets created for an ephemeral volume";
+            errors.invalid(&path.child("persistentVolumeClaim").child("claimName"), claim, why);
         }
     }
     valid
+}
+
+/// Returns the names of the claims that are created for a pod's ephemeral volumes.
+fn created_claims(spec: &Value, pod: Option<&str>) -> BTreeSet<String> {
+    let Some(pod) = pod.filter(|pod| !pod.is_empty()) else { return BTreeSet::new() };
+    let ephemeral = array_field(spec, "volumes").iter().filter(|volume| non_null(volume, "ephemeral").is_some());
+    ephemeral.map(|volume| format!("{pod}-{}", str_field(volume, "name"))).collect()
 }
 
 /// Volume sources in upstream's order.
@@ -199,13 +213,7 @@ fn claim(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         errors.required(path, "");
         return;
     };
-    let path_of_metadata = path.child("metadata");
-    if let Some(annotations) = metadata::annotations(template) {
-        meta::validate_annotations(annotations, &path_of_metadata.child("annotations"), errors);
-    }
-    if let Some(labels) = metadata::labels(template) {
-        meta::validate_labels(labels, &path_of_metadata.child("labels"), errors);
-    }
+    template_metadata::validate(template, &path.child("metadata"), errors);
     persistent_volume_claim::validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
 }
 
@@ -239,12 +247,11 @@ fn host_path(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
 const CONFLICT: &str = "conflicting duplicate paths";
 
 /// Calls `twice` for each path of the items that is in `taken`, and adds all of them.
-fn collect_paths<'a>(holder: &'a Value, taken: &mut Vec<&'a str>, mut twice: impl FnMut(&str)) {
+fn collect_paths<'a>(holder: &'a Value, taken: &mut BTreeSet<&'a str>, mut twice: impl FnMut(&str)) {
     for target in array_field(holder, "items").iter().map(|item| str_field(item, "path")).filter(|t| !t.is_empty()) {
-        if taken.contains(&target) {
+        if !taken.insert(target) {
             twice(target);
         }
-        taken.push(target);
     }
 }
 
@@ -252,37 +259,48 @@ fn projected(source: &Value, all: &Path<'_>, errors: &mut ErrorList) {
     let path = all;
     mode(source.get("defaultMode"), &path.child("defaultMode"), errors);
     let sources_path = path.child("sources");
-    let mut taken: Vec<&str> = Vec::new();
+    let mut taken: BTreeSet<&str> = BTreeSet::new();
     for (i, source) in array_field(source, "sources").iter().enumerate() {
         let path = sources_path.index(i);
         let mut count = 0;
         for field in ["secret", "configMap"] {
             let Some(part) = non_null(source, field) else { continue };
             count += 1;
-            if count > 1 {
-                errors.forbidden(&path.child(field), "may not specify more than 1 volume type per source");
-                continue;
-            }
             required_text(part, "name", &path.child(field), errors);
             env::key_items(part, &path.child(field), errors);
             let name = str_field(part, "name");
             collect_paths(part, &mut taken, |_| errors.invalid(all, name, CONFLICT));
         }
         if let Some(part) = non_null(source, "downwardAPI") {
+            count += 1;
             env::downward_items(array_field(part, "items"), &path.child("downwardAPI"), errors);
             collect_paths(part, &mut taken, |target| errors.invalid(all, target, CONFLICT));
         }
         if let Some(token) = non_null(source, "serviceAccountToken") {
-            let token_path = path.child("serviceAccountToken");
-            if let Some(seconds) = token.get("expirationSeconds").and_then(Value::as_i64).filter(|s| *s < 600) {
-                let why = "may not specify a duration less than 10 minutes";
-                errors.invalid(&token_path.child("expirationSeconds"), seconds, why);
-            }
+            count += 1;
+            token_life(token, &path.child("serviceAccountToken").child("expirationSeconds"), errors);
             if str_field(token, "path").is_empty() {
                 errors.required(&all.child("path"), "");
             } else {
                 local_path(str_field(token, "path"), &all.child("path"), errors);
             }
         }
+        if count > 1 {
+            errors.forbidden(&path, "may not specify more than 1 volume type per source");
+        }
+    }
+}
+
+/// Validates the life of a projected token in seconds.
+fn token_life(token: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    /// Shortest and longest life.
+    const SHORTEST: i64 = 600;
+    const LONGEST_LIFE: i64 = 1 << 32;
+    let Some(seconds) = token.get("expirationSeconds").and_then(Value::as_i64) else { return };
+    if seconds < SHORTEST {
+        errors.invalid(path, seconds, "may not specify a duration less than 10 minutes");
+    }
+    if seconds > LONGEST_LIFE {
+        errors.invalid(path, seconds, "may not specify a duration larger than 2^32 seconds");
     }
 }

@@ -1,5 +1,7 @@
 //! Warnings about valid pods and pod templates that probably contain a mistake. See `pkg/api/pod/warnings.go`.
 
+use std::collections::BTreeMap;
+
 use crate::field_errors::Path;
 use crate::json::Value;
 use crate::json::fields::{array_field, str_field};
@@ -10,9 +12,12 @@ use crate::registry::core::node_selector;
 use crate::registry::core::persistent_volume_claim;
 use crate::registry::core::pod::profiles::{APP_ARMOR, CONTAINER_SECCOMP, CONTAINERS, POD_SECCOMP, profile};
 use crate::registry::core::pod::{app_armor, overlaps};
-use crate::registry::names;
 use crate::registry::resource_list::quantity_text;
+use crate::registry::{checks, names};
 use crate::status::go_quote;
+
+/// Most ports with one number that are compared with each other.
+const COMPARED_PORTS: usize = 100;
 
 const NO_SELECTOR: &str = "a null labelSelector results in matching no pod";
 
@@ -173,9 +178,10 @@ impl Warnings<'_> {
     fn duplicate_item_warnings(&mut self, spec: &Value) {
         for (list, field, what) in [("hostAliases", "ip", "ip"), ("imagePullSecrets", "name", "name")] {
             let items = array_field(spec, list);
+            let again = checks::repeated(items, |item| str_field(item, field));
             for (i, item) in items.iter().enumerate() {
                 let value = str_field(item, field);
-                if items[..i].iter().any(|other| str_field(other, field) == value) {
+                if again[i] {
                     let path = format!("{}[{i}].{field}", self.in_spec(list));
                     self.add(&path, &format!("duplicate {what} {}", go_quote(value)));
                 }
@@ -238,9 +244,10 @@ impl Warnings<'_> {
             }
         }
         let variables = array_field(container, "env");
+        let again = checks::repeated(variables, |variable| str_field(variable, "name"));
         for (i, variable) in variables.iter().enumerate() {
             let name = str_field(variable, "name");
-            if variables[..i].iter().all(|v| str_field(v, "name") != name) {
+            if !again[i] {
                 continue;
             }
             let value = str_field(variable, "value");
@@ -263,6 +270,8 @@ impl Warnings<'_> {
                 }
             }
         }
+        // Of the ports with the same number, the first ones are compared: replies have no room for more warnings.
+        let mut alike: BTreeMap<i64, Vec<usize>> = BTreeMap::new();
         for (i, (path, port)) in ports.iter().enumerate() {
             let host_port = number(port, "hostPort");
             let ip = str_field(port, "hostIP");
@@ -273,21 +282,30 @@ impl Warnings<'_> {
                 let shown = format!("{{Name:{name} HostPort:0 ContainerPort:{own} Protocol:{protocol} HostIP:{ip}}}");
                 self.add(path, &format!("hostIP set without hostPort: {shown}"));
             }
-            for (other_path, other) in &ports[..i] {
+            let same = alike.entry(number(port, "containerPort")).or_default();
+            for (other_path, other) in same.iter().map(|index| &ports[*index]) {
                 if let Some(how) = port_conflict(port, other) {
                     self.add(path, &format!("{how} port definition with {other_path}"));
                 }
             }
+            if same.len() < COMPARED_PORTS {
+                same.push(i);
+            }
         }
-        for (i, (path, port)) in ports.iter().enumerate() {
+        let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+        for (path, port) in &ports {
             let name = str_field(port, "name");
-            let first = ports[..i].iter().find(|(_, p)| !name.is_empty() && str_field(p, "name") == name);
-            if let Some((other, _)) = first {
+            if name.is_empty() {
+                continue;
+            }
+            if let Some(other) = first.get(name) {
                 let why = format!(
                     "duplicate port name {} with {other}, services and probes that select ports by name will use {other}",
                     go_quote(name)
                 );
                 self.add(path, &why);
+            } else {
+                first.insert(name, path);
             }
         }
     }

@@ -135,6 +135,8 @@ impl Strategy for Service {
         let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         if needs_address(&kind) {
             text_default(spec, "internalTrafficPolicy", "Cluster");
+        } else {
+            spec.remove("internalTrafficPolicy");
         }
         if kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts").is_none_or(Value::is_null) {
             spec.insert("allocateLoadBalancerNodePorts", true.into());

@@ -9,7 +9,7 @@ use crate::metadata;
 use crate::registry::core::endpoints;
 use crate::registry::core::service::fields::{is_external, is_headless, kind_of, needs_address, needs_health_check};
 use crate::registry::meta;
-use crate::registry::{addresses, names};
+use crate::registry::{addresses, checks, names};
 
 const METADATA: Path<'static> = Path::new("metadata");
 const SPEC: Path<'static> = Path::new("spec");
@@ -41,8 +41,23 @@ pub(super) fn addresses_update(new: &Value, old: &Value, errors: &mut ErrorList)
     }
 }
 
+/// Requires both annotations about topology to agree.
+fn topology_annotations(service: &Value, errors: &mut ErrorList) {
+    const HINTS: &str = "service.kubernetes.io/topology-aware-hints";
+    const MODE: &str = "service.kubernetes.io/topology-mode";
+    let (Some(hints), Some(mode)) = (metadata::annotation(service, HINTS), metadata::annotation(service, MODE)) else {
+        return;
+    };
+    if hints != mode {
+        let why = format!("must match annotations[{HINTS}] when both are specified");
+        let path = Path::new("metadata");
+        errors.invalid(&path.child("annotations").key(MODE), mode, why);
+    }
+}
+
 /// Validates a service, except for its metadata.
 pub(super) fn service(service: &Value, errors: &mut ErrorList) {
+    topology_annotations(service, errors);
     let spec = spec_of(service);
     let kind = kind_of(service);
     let ports = array_field(spec, "ports");
@@ -51,8 +66,9 @@ pub(super) fn service(service: &Value, errors: &mut ErrorList) {
     }
     validate_type(service, kind, errors);
     let ports_path = SPEC.child("ports");
+    let again = checks::repeated(ports, |port| str_field(port, "name"));
     for (i, port) in ports.iter().enumerate() {
-        validate_port(port, &ports[..i], ports.len() > 1, &ports_path.index(i), errors);
+        validate_port(port, again[i], ports.len() > 1, &ports_path.index(i), errors);
     }
     if let Some(labels) = spec.get("selector").and_then(Value::as_object) {
         meta::validate_labels(labels, &SPEC.child("selector"), errors);
@@ -106,7 +122,7 @@ fn number(value: &Value, field: &str) -> i64 {
     value.get(field).and_then(Value::as_i64).unwrap_or(0)
 }
 
-fn validate_port(port: &Value, before: &[Value], named: bool, path: &Path<'_>, errors: &mut ErrorList) {
+fn validate_port(port: &Value, again: bool, named: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let name = str_field(port, "name");
     if name.is_empty() {
         if named {
@@ -116,7 +132,7 @@ fn validate_port(port: &Value, before: &[Value], named: bool, path: &Path<'_>, e
         for message in names::dns1123_label(name) {
             errors.invalid(&path.child("name"), name, message);
         }
-        if before.iter().any(|p| str_field(p, "name") == name) {
+        if again {
             errors.duplicate(&path.child("name"), name);
         }
     }
@@ -325,7 +341,7 @@ fn validate_families(spec: &Value, errors: &mut ErrorList) {
     let list = texts("clusterIPs");
     let families = texts("ipFamilies");
     let is_v6 = |address: &str| address.contains(':');
-    if list.len() > 1 && (list.len() != 2 || is_v6(&list[0]) == is_v6(&list[1])) {
+    if list.len() > 1 && list.iter().all(|address| is_v6(address) == is_v6(&list[0])) {
         let why = "may specify no more than one IP for each IP family";
         errors.invalid(&path, list_json(spec, "clusterIPs"), why);
     }
@@ -364,17 +380,16 @@ fn unique_ports(ports: &[Value], kind: &str, path: &Path<'_>, errors: &mut Error
             }
         }
     }
-    let same = |a: &Value, b: &Value, field: &str| {
-        str_field(a, "protocol") == str_field(b, "protocol") && number(a, field) == number(b, field)
-    };
+    let again = |field: &str| checks::repeated(ports, |port| (str_field(port, "protocol"), number(port, field)));
+    let (same_node_port, same_port) = (again("nodePort"), again("port"));
     for (i, port) in ports.iter().enumerate() {
         let node_port = number(port, "nodePort");
-        if node_port != 0 && ports[..i].iter().any(|p| same(p, port, "nodePort")) {
+        if node_port != 0 && same_node_port[i] {
             errors.duplicate(&path.index(i).child("nodePort"), node_port);
         }
     }
     for (i, port) in ports.iter().enumerate() {
-        if ports[..i].iter().any(|p| same(p, port, "port")) {
+        if same_port[i] {
             let shown = format!(
                 "{{\"Name\":\"\",\"Protocol\":{},\"AppProtocol\":null,\"Port\":{},\"TargetPort\":0,\"NodePort\":0}}",
                 Value::from(str_field(port, "protocol")),

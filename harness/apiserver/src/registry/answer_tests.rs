@@ -1,0 +1,166 @@
+//! Answers of kube-apiserver 1.36.2 to objects as those in upstream's own tables of validation, by kind. A case names
+//! the test in `pkg/apis/*/validation/validation_test.go` with its like.
+
+use rstest::rstest;
+
+use super::tests::{create, created, update};
+use crate::json::{Value, json};
+
+fn pod(spec: &Value) -> Value {
+    let mut object = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Always"}});
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        object["spec"][&**field] = value.clone();
+    }
+    object
+}
+
+const CLAIM_SPEC: &str = r#"{"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}"#;
+
+fn ephemeral(metadata: &Value) -> Value {
+    let spec: Value = serde_json::from_str(CLAIM_SPEC).expect("JSON");
+    let template = json!({"metadata": metadata, "spec": spec});
+    json!({"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]})
+}
+
+/// `TestValidateVolumes`, `TestValidatePod` and `TestValidateInitContainers`.
+#[rstest]
+#[case::generation(&ephemeral(&json!({"generation": 1})),
+    "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.generation: Forbidden: cannot be set")]
+#[case::uid(&ephemeral(&json!({"uid": "u"})),
+    "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.uID: Forbidden: cannot be set")]
+#[case::finalizers(&ephemeral(&json!({"finalizers": ["a.b/c"]})),
+    "spec.volumes[0].ephemeral.volumeClaimTemplate.metadata.finalizers: Forbidden: cannot be set")]
+#[case::created_claim(&json!({"volumes": [{"name": "w", "persistentVolumeClaim": {"claimName": "p-v"}},
+        ephemeral(&json!({}))["volumes"][0]]}),
+    "spec.volumes[0].persistentVolumeClaim.claimName: Invalid value: \"p-v\": must not reference a PVC that gets created for an ephemeral volume")]
+#[case::mode(&json!({"volumes": [{"name": "v", "downwardAPI": {"items": [{"path": "a", "mode": 512,
+        "fieldRef": {"fieldPath": "metadata.name"}}]}}]}),
+    "spec.volumes[0].downwardAPI.mode: Invalid value: 512: must be a number between 0 and 0777 (octal), both inclusive")]
+#[case::two_in_one(&json!({"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "s"},
+        "downwardAPI": {}}]}}]}),
+    "spec.volumes[0].projected.sources[0]: Forbidden: may not specify more than 1 volume type per source")]
+#[case::long_token(&json!({"serviceAccountName": "s", "volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t",
+        "expirationSeconds": 4_294_967_297_i64}}]}}]}),
+    "spec.volumes[0].projected.sources[0].serviceAccountToken.expirationSeconds: Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds")]
+#[case::padded_profile(&json!({"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "a "}}}),
+    "spec.securityContext.appArmorProfile.localhostProfile: Invalid value: \"a \": must not be padded with whitespace")]
+#[case::long_profile(&json!({"securityContext": {"appArmorProfile": {"type": "Localhost", "localhostProfile": "a".repeat(4096)}}}),
+    "spec.securityContext.appArmorProfile.localhostProfile: Too long: may not be more than 4095 bytes")]
+#[case::resized_init(&json!({"initContainers": [{"name": "i", "image": "i", "resizePolicy": [
+        {"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}]}),
+    "spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: \"RestartContainer\": must not be set to 'RestartContainer' for non-sidecar initContainers")]
+#[case::no_system(&json!({"os": {"name": ""}}), "spec.os.name: Required value")]
+fn pods(#[case] spec: &Value, #[case] expected: &str) {
+    assert_eq!(create("pods", pod(spec)).expect_err("refused"), [expected]);
+}
+
+/// Fields behind feature gates that are off in 1.36 are dropped.
+#[test]
+fn pods_without_disabled_fields() {
+    let sources =
+        json!([{"clusterTrustBundle": {"path": "a", "name": "b"}, "secret": {"name": "s"}}, {"podCertificate": {}}]);
+    let container = json!({"name": "c", "image": "i", "lifecycle": {"stopSignal": "SIGTERM"}});
+    let object = create(
+        "pods",
+        pod(&json!({"schedulingGroup": {"podGroupName": "g"}, "containers": [container],
+        "volumes": [{"name": "v", "projected": {"sources": sources}}]})),
+    );
+    let spec = &object.expect("valid")["spec"];
+    assert_eq!(spec["volumes"][0]["projected"]["sources"], json!([{"secret": {"name": "s"}}, {}]));
+    assert_eq!((spec.get("schedulingGroup"), spec["containers"][0].get("lifecycle")), (None, None));
+}
+
+/// `TestValidatePersistentVolumes`, `TestValidatePersistentVolumeClaim`, `TestValidateServiceCreate`,
+/// `TestValidateLimitRange`, `TestValidateServiceCIDR`, `TestValidateStorageClass` and others.
+#[rstest]
+#[case::volume_without_capacity("persistentvolumes", json!({"accessModes": ["ReadWriteOnce"], "nfs": {"server": "s", "path": "/"}}), &[
+    "spec.capacity: Required value", "spec.capacity: Unsupported value: null: supported values: \"storage\""])]
+#[case::volume_mode("persistentvolumes", json!({"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"}, "volumeMode": "",
+    "nfs": {"server": "s", "path": "/"}}), &["spec.volumeMode: Unsupported value: \"\": supported values: \"Block\", \"Filesystem\""])]
+#[case::claim_mode("persistentvolumeclaims", json!({"accessModes": ["ReadWriteOnce"], "volumeMode": "",
+    "resources": {"requests": {"storage": "1"}}}), &["spec.volumeMode: Unsupported value: \"\": supported values: \"Block\", \"Filesystem\""])]
+#[case::ratio("limitranges", json!({"limits": [{"type": "Container", "maxLimitRequestRatio": {"cpu": "0.5"}}]}), &[
+    "spec.limits[0].maxLimitRequestRatio[cpu]: Invalid value: \"500m\": ratio 500m is less than 1"])]
+#[case::three_addresses("services", json!({"type": "ClusterIP", "ports": [{"port": 80}], "sessionAffinity": "None",
+    "ipFamilyPolicy": "PreferDualStack", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "2001::1", "10.0.0.2"]}), &[
+    "spec.clusterIPs: Invalid value: [\"10.0.0.1\",\"2001::1\",\"10.0.0.2\"]: may only hold up to 2 values"])]
+#[case::host_bits("servicecidrs", json!({"cidrs": ["192.168.0.1/24"]}), &[
+    "spec.cidrs[0]: Invalid value: \"192.168.0.1/24\": must not have bits set beyond the prefix length"])]
+#[case::form("servicecidrs", json!({"cidrs": ["FD00:1234::/64"]}), &[
+    "spec.cidrs[0]: Invalid value: \"FD00:1234::/64\": must be in canonical form (\"fd00:1234::/64\")"])]
+#[case::zeros("servicecidrs", json!({"cidrs": ["192.168.007.0/24"]}), &[
+    "spec.cidrs[0]: Invalid value: \"192.168.007.0/24\": must not have leading 0s in IP or prefix length"])]
+#[case::resource_of_a_container("horizontalpodautoscalers", json!({"maxReplicas": 1, "minReplicas": 1,
+    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "metrics": [{"type": "ContainerResource",
+        "containerResource": {"name": "odd", "container": "-", "target": {"type": "Utilization", "averageUtilization": 1}}}]}), &[
+    "spec.metrics[0].containerResource.name: Invalid value: \"odd\": must be a standard resource type or fully qualified",
+    "spec.metrics[0].containerResource.name: Invalid value: \"odd\": must be a standard resource for containers",
+    "spec.metrics[0].containerResource.container: Invalid value: \"-\": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"])]
+#[case::tolerance("horizontalpodautoscalers", json!({"maxReplicas": 1, "minReplicas": 1,
+    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "behavior": {"scaleUp": {"tolerance": "-10m",
+        "selectPolicy": "Max", "policies": [{"type": "Pods", "value": 1, "periodSeconds": 1}]}}}), &[
+    "spec.behavior.scaleUp.tolerance: Invalid value: \"-10m\": must be greater than or equal to 0"])]
+fn specs(#[case] plural: &str, #[case] spec: Value, #[case] expected: &[&str]) {
+    let object = json!({"metadata": {"name": "a"}, "spec": spec});
+    assert_eq!(create(plural, object).expect_err("refused"), expected);
+}
+
+#[test]
+fn topologies_and_annotations() {
+    let class = json!({"metadata": {"name": "a"}, "provisioner": "a.b", "reclaimPolicy": "Delete",
+        "volumeBindingMode": "Immediate", "allowedTopologies": [{}]});
+    let errors = create("storageclasses", class).expect_err("refused");
+    assert_eq!(errors, ["allowedTopologies[0].matchLabelExpressions: Duplicate value: \"\""]);
+    let service = json!({"metadata": {"name": "a", "annotations": {"service.kubernetes.io/topology-aware-hints": "a",
+        "service.kubernetes.io/topology-mode": "b"}}, "spec": {"ports": [{"port": 80}]}});
+    let errors = create("services", service).expect_err("refused");
+    assert_eq!(
+        errors,
+        [
+            "metadata.annotations[service.kubernetes.io/topology-mode]: Invalid value: \"b\": must match annotations[service.kubernetes.io/topology-aware-hints] when both are specified"
+        ]
+    );
+}
+
+/// Fields that these versions do not keep.
+#[rstest]
+#[case::driver("csidrivers", json!({"spec": {"preventPodSchedulingIfMissing": true}}), "/spec/preventPodSchedulingIfMissing")]
+#[case::slice("endpointslices", json!({"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"],
+    "deprecatedTopology": {"a": "b"}}]}), "/endpoints/0/deprecatedTopology")]
+#[case::service("services", json!({"spec": {"type": "ExternalName", "externalName": "a.b", "internalTrafficPolicy": "Cluster"}}),
+    "/spec/internalTrafficPolicy")]
+fn dropped(#[case] plural: &str, #[case] mut object: Value, #[case] pointer: &str) {
+    object["metadata"] = json!({"name": "a"});
+    assert_eq!(create(plural, object).expect("valid").pointer(pointer), None);
+}
+
+/// `TestValidatePersistentVolumeUpdate` of `nodeAffinity`: only the names of labels may change, to final ones.
+#[rstest]
+#[case::final_name(json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]), None)]
+#[case::back(json!([{"key": "failure-domain.beta.kubernetes.io/zone", "operator": "In", "values": ["b"]}]),
+    Some("nodeAffinity: Invalid value: {\"Required\":{\"NodeSelectorTerms\":[{\"MatchExpressions\":[{\"Key\":\"failure-domain.beta.kubernetes.io/zone\",\"Operator\":\"In\",\"Values\":[\"b\"]}],\"MatchFields\":null}]}}: field is immutable, except for updating from beta label to GA"))]
+fn nodes_of_a_volume(#[case] expressions: Value, #[case] expected: Option<&str>) {
+    let affinity =
+        |expressions: &Value| json!({"required": {"nodeSelectorTerms": [{"matchExpressions": expressions}]}});
+    let before = json!([{"key": "failure-domain.beta.kubernetes.io/zone", "operator": "In", "values": ["a"]}]);
+    let volume = json!({"metadata": {"name": "v"}, "spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"},
+        "nfs": {"server": "s", "path": "/"}, "nodeAffinity": affinity(&before)}});
+    let old = created("persistentvolumes", volume);
+    let updated = update("persistentvolumes", &old, &json!({"spec": {"nodeAffinity": affinity(&expressions)}}), false);
+    assert_eq!(updated.err(), expected.map(|expected| vec![expected.to_owned()]));
+}
+
+/// `TestValidatePersistentVolumeClaimUpdate`: the class in the annotation stays.
+#[test]
+fn the_class_of_a_claim() {
+    const CLASS: &str = "volume.beta.kubernetes.io/storage-class";
+    let spec: Value = serde_json::from_str(CLAIM_SPEC).expect("JSON");
+    let claim = json!({"metadata": {"name": "c", "annotations": {CLASS: "a"}}, "spec": spec});
+    let old = created("persistentvolumeclaims", claim);
+    let change = json!({"metadata": {"annotations": {CLASS: "b"}}, "spec": {"storageClassName": "a"}});
+    let errors = update("persistentvolumeclaims", &old, &change, false).expect_err("refused");
+    assert!(
+        errors.contains(&format!("metadata.annotations.{CLASS}: Invalid value: \"b\": field is immutable")),
+        "{errors:?}"
+    );
+}
