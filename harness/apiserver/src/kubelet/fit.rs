@@ -340,10 +340,12 @@ fn counted<'r>(reasons: impl Iterator<Item = &'r str>) -> String {
     shown.join(", ")
 }
 
+/// Nodes by name.
+pub(super) type NodesByName<'n> = BTreeMap<&'n str, &'n Value>;
+
 /// The nodes and namespaces that terms of affinity refer to.
 pub(super) struct Cluster<'c> {
-    /// The nodes by name.
-    pub(super) nodes: BTreeMap<&'c str, &'c Value>,
+    pub(super) nodes: &'c NodesByName<'c>,
     /// Returns the labels of a namespace.
     pub(super) namespace_labels: &'c dyn Fn(&str) -> Value,
 }
@@ -482,7 +484,8 @@ mod tests {
             placements.note(&pod(name, "n", spec));
         }
         let node = node("n");
-        let cluster = Cluster { nodes: BTreeMap::from([("n", &node)]), namespace_labels: &|_| Value::Null };
+        let nodes = BTreeMap::from([("n", &node)]);
+        let cluster = Cluster { nodes: &nodes, namespace_labels: &|_| Value::Null };
         let incoming = pod("p", "", &spec);
         let mut incoming = IncomingPod { pod: &incoming, spread: Spread::default(), volumes: PodVolumes::default() };
         let found = placements.reject(&node, &mut incoming, &cluster);
@@ -506,7 +509,8 @@ mod tests {
         rival["status"] = json!({"phase": "Pending", "nominatedNodeName": "n"});
         placements.note(&rival);
         let node = node("n");
-        let cluster = Cluster { nodes: BTreeMap::from([("n", &node)]), namespace_labels: &|_| Value::Null };
+        let nodes = BTreeMap::from([("n", &node)]);
+        let cluster = Cluster { nodes: &nodes, namespace_labels: &|_| Value::Null };
         let mut own = pod("p", "", &requesting("1"));
         own["spec"]["priority"] = 3.into();
         let mut incoming = IncomingPod { pod: &own, spread: Spread::default(), volumes: PodVolumes::default() };

@@ -235,10 +235,8 @@ mod tests {
             placements.note(pod);
         }
         let nodes = ["n", "m"].map(node);
-        let cluster = Cluster {
-            nodes: nodes.iter().map(|node| (metadata::name(node), node)).collect(),
-            namespace_labels: &|_| Value::Null,
-        };
+        let by_name = nodes.iter().map(|node| (metadata::name(node), node)).collect();
+        let cluster = Cluster { nodes: &by_name, namespace_labels: &|_| Value::Null };
         let mut incoming = pod("p", "", 10, cpu);
         for (field, value) in more.as_object().into_iter().flatten() {
             let fields = incoming[field.as_str()].as_object_mut().expect("an object");

@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::filters;
-use super::fit::{self, Cluster, IncomingPod, Placements, PodKey, key_of};
+use super::fit::{self, Cluster, IncomingPod, NodesByName, Placements, PodKey, key_of};
 use super::pod_volumes::{ClaimStep, PodVolumes, VolumeLister};
 use super::preemption::{self, Budgets, Candidate, NoPreemption, Rejections};
 use super::rejection::Rejection;
@@ -104,14 +104,15 @@ impl Scheduler {
         let mut keys: Vec<PodKey> = keys.into_iter().collect();
         keys.sort_by_key(priority);
         let nodes = all(&self.server, "", "nodes");
+        let by_name = nodes.iter().map(|node| (metadata::name(node), node)).collect();
         for key in keys {
-            self.bind(agent, &key, &nodes).await;
+            self.bind(agent, &key, &nodes, &by_name).await;
             self.retries.settle(&key, agent.take_refusal(), self.server.clock().now());
         }
     }
 
     /// Binds a pod, or says why it cannot be bound.
-    async fn bind(&mut self, agent: &ControllerClient, key: &PodKey, nodes: &[Value]) {
+    async fn bind(&mut self, agent: &ControllerClient, key: &PodKey, nodes: &[Value], by_name: &NodesByName<'_>) {
         let (namespace, name) = key;
         let current = self.server.get(&ResourceId::new("", "pods"), namespace, name);
         let current = current.map(|stored| self.server.decoded(&stored));
@@ -119,7 +120,7 @@ impl Scheduler {
             self.waiting.remove(key);
             return;
         };
-        let (node, volumes) = match self.pick(&pod, nodes) {
+        let (node, volumes) = match self.pick(&pod, nodes, by_name) {
             Ok(picked) => picked,
             Err(failure) => return self.fail(agent, pod, failure).await,
         };
@@ -139,7 +140,12 @@ impl Scheduler {
     }
 
     /// Returns the node for a pod: the one that it was promised, or the next one, round-robin, that accepts it.
-    fn pick<'n>(&mut self, pod: &Value, nodes: &'n [Value]) -> Result<(&'n Value, PodVolumes), Failure> {
+    fn pick<'n>(
+        &mut self,
+        pod: &Value,
+        nodes: &'n [Value],
+        by_name: &NodesByName<'_>,
+    ) -> Result<(&'n Value, PodVolumes), Failure> {
         let lister = PodLister { server: &self.server, namespace: metadata::namespace(pod) };
         let named = filters::named_nodes(pod);
         let conflict = named.as_ref().is_some_and(BTreeSet::is_empty).then(|| "pod affinity terms conflict".to_owned());
@@ -152,10 +158,7 @@ impl Scheduler {
             let stored = self.server.get(&ResourceId::new("", "namespaces"), "", namespace);
             stored.map(|stored| self.server.decoded(&stored)["metadata"]["labels"].clone()).unwrap_or_default()
         };
-        let cluster = Cluster {
-            nodes: nodes.iter().map(|node| (metadata::name(node), node)).collect(),
-            namespace_labels: &labels,
-        };
+        let cluster = Cluster { nodes: by_name, namespace_labels: &labels };
         let spread = Spread::of(pod, nodes.iter(), &self.placements);
         let mut incoming = IncomingPod { pod, spread, volumes };
         let promised = pod["status"]["nominatedNodeName"].as_str().unwrap_or_default();

@@ -105,7 +105,8 @@ impl Watch {
     /// until its turn would have come, which takes milliseconds beside programs that compute. To ask in which call it
     /// waits makes the kernel take it out at once (`wait_task_inactive`).
     pub(crate) fn dequeue(&self, thread: i32) -> bool {
-        !self.is_blocked() && self.state() == Some(b'S') && blocked_call(thread).is_some() && self.is_blocked()
+        let is_asleep = || matches!(current_call(thread), Some(CallState::Blocked(..)));
+        !self.is_blocked() && self.state() == Some(b'S') && is_asleep() && self.is_blocked()
     }
 
     /// Returns true if the thread has ended.
