@@ -1,5 +1,7 @@
 //! Compares two objects of one type by field. Follows `typed/compare.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
+use std::collections::BTreeMap;
+
 use super::super::schema::{ElementRelationship, FieldCursor, ListType, Schema, StructType, TypeKind, TypeRef};
 use super::path_element::{PathElementError, index_key};
 use super::set::{FieldSet, build_node};
@@ -78,14 +80,14 @@ fn whole(schema: &Schema, ty: TypeRef, value: &Value) -> Result<Map, PathElement
         (TypeKind::List(list), Value::Array(items)) if list.topology != ElementRelationship::Atomic => {
             let items = index_key(schema, list, items)?;
             parts = Map::with_capacity(items.len() + 1);
-            for (at, (key, item)) in items.iter().enumerate() {
-                let again = |others: &[(String, &Value)]| others.iter().any(|(other, _)| other == key);
-                if again(&items[..at]) {
-                    continue;
-                }
+            let mut by_key: BTreeMap<&str, Vec<&Value>> = BTreeMap::new();
+            for (key, item) in &items {
+                by_key.entry(key).or_default().push(item);
+            }
+            for (key, same) in by_key {
                 // Items with the same key are owned together, as if atomic.
-                let below = if again(&items[at + 1..]) { Map::new() } else { whole(schema, list.items, item)? };
-                parts.insert(key.as_str(), member(below));
+                let below = if let [item] = *same { whole(schema, list.items, item)? } else { Map::new() };
+                parts.insert(key, member(below));
             }
         }
         (_, Value::Object(map)) if is_granular(schema, ty, [Some(value), None]) => {
@@ -212,25 +214,20 @@ fn walk_list(
     }
     let left_keys = index_key(schema, list, left_items)?;
     let right_keys = index_key(schema, list, right_items)?;
-    let mut seen: Vec<&str> = Vec::with_capacity(left_keys.len().max(right_keys.len()));
-    for (key, _) in left_keys.iter().chain(&right_keys) {
-        if seen.contains(&key.as_str()) {
-            continue;
+    let mut by_key: BTreeMap<&str, [Vec<&Value>; 2]> = BTreeMap::new();
+    for (side, keys) in [&left_keys, &right_keys].into_iter().enumerate() {
+        for (key, item) in keys {
+            by_key.entry(key).or_default()[side].push(item);
         }
-        seen.push(key);
-        let lefts = matching(&left_keys, key);
-        let rights = matching(&right_keys, key);
+    }
+    for (key, [lefts, rights]) in by_key {
         let mut child = NodeDifference::default();
         compare_items(schema, list, &lefts, &rights, &mut child)?;
         if child.member != [false; 3] || child.children.iter().any(|c| !c.is_empty()) {
-            out.merge_child(key.as_str().into(), child);
+            out.merge_child(key.into(), child);
         }
     }
     Ok(())
-}
-
-fn matching<'v>(items: &[(String, &'v Value)], key: &str) -> Vec<&'v Value> {
-    items.iter().filter(|(k, _)| k == key).map(|(_, v)| *v).collect()
 }
 
 /// Compares items with the same key: normally one on each side; several are owned together, as if atomic.

@@ -3,7 +3,7 @@
 
 use rstest::rstest;
 
-use super::tests::{create, created, update};
+use super::tests::{create, created, kind, update};
 use crate::json::{Value, json};
 
 fn pod(spec: &Value) -> Value {
@@ -163,4 +163,33 @@ fn the_class_of_a_claim() {
         errors.contains(&format!("metadata.annotations.{CLASS}: Invalid value: \"b\": field is immutable")),
         "{errors:?}"
     );
+}
+
+/// Checks of lists take one pass. Before, each of these took minutes, during which the server answered others late.
+#[rstest]
+#[case::env("pods", |n| json!({"spec": {"containers": [{"name": "c", "image": "i",
+    "env": (0..n).map(|i| json!({"name": format!("a{i}")})).collect::<Vec<_>>()}]}}))]
+#[case::ports("pods", |n| json!({"spec": {"containers": [{"name": "c", "image": "i",
+    "ports": (0..n).map(|i| json!({"containerPort": 1 + i % 60_000, "hostPort": 1 + i % 60_000})).collect::<Vec<_>>()}]}}))]
+#[case::mounts("pods", |n| json!({"spec": {"volumes": [{"name": "v"}], "containers": [{"name": "c", "image": "i",
+    "volumeMounts": (0..n).map(|i| json!({"name": "v", "mountPath": format!("/{i}")})).collect::<Vec<_>>()}]}}))]
+#[case::volumes("pods", |n| json!({"spec": {"containers": [{"name": "c", "image": "i"}],
+    "volumes": (0..n).map(|i| json!({"name": format!("v{i}")})).collect::<Vec<_>>()}}))]
+#[case::files("pods", |n| json!({"spec": {"containers": [{"name": "c", "image": "i"}], "volumes": [{"name": "v", "configMap":
+    {"name": "m", "items": (0..n).map(|i| json!({"key": "k", "path": format!("{i}")})).collect::<Vec<_>>()}}]}}))]
+#[case::slice("endpointslices", |_| json!({"addressType": "IPv4", "endpoints": [],
+    "ports": (0..20_000).map(|i| json!({"name": format!("p{i}")})).collect::<Vec<_>>()}))]
+#[case::service("services", |n| json!({"spec": {
+    "ports": (0..n).map(|i| json!({"name": format!("p{i}"), "port": 1 + i % 60_000})).collect::<Vec<_>>()}}))]
+#[case::taints("nodes", |n| json!({"spec": {
+    "taints": (0..n).map(|i| json!({"key": format!("k{i}"), "effect": "NoSchedule"})).collect::<Vec<_>>()}}))]
+#[case::owners("configmaps", |n| json!({"metadata": {"ownerReferences": (0..n).map(|i| json!({"apiVersion": "v1", "kind": "A",
+    "name": "a", "uid": format!("u{i}")})).collect::<Vec<_>>()}}))]
+fn long_lists(#[case] plural: &str, #[case] object: fn(i64) -> Value) {
+    let mut object = object(50_000);
+    object["metadata"]["name"] = "a".into();
+    crate::object_lifecycle::dedup_owners(&mut object);
+    let refused = create(plural, object.clone()).is_err();
+    let warnings = kind(plural).strategy.warnings_on_create(&object);
+    assert!(refused || warnings.len() < 200_000);
 }

@@ -16,7 +16,7 @@ use crate::registry::strategy::StrategyContext;
 use crate::registry::validation::{validate_create, validate_status_update, validate_update};
 
 /// Returns the first resource with this plural name in any group.
-fn kind(plural: &str) -> Arc<Resource> {
+pub(super) fn kind(plural: &str) -> Arc<Resource> {
     let registry = Registry::builtin();
     Arc::clone(registry.kinds().find(|k| k.plural == plural).expect("served"))
 }

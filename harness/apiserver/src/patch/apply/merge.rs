@@ -1,6 +1,8 @@
 //! Merges the applied object into the live one: fields and items of both, of which the applied ones win. Follows
 //! `typed/merge.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::super::super::managedfields::{PathElementError, index_key};
 use super::super::super::schema::{ElementRelationship, ListType, Schema, TypeKind, TypeRef};
 use crate::json::{Map, Value};
@@ -73,23 +75,24 @@ fn walk_list(
     }
     let right_keys = index_key(schema, list, &right_items)?;
     let left_keys = index_key(schema, list, &left_items)?;
-    let in_left = |key: &str| left_keys.iter().any(|(k, _)| k == key);
-    let in_right = |key: &str| right_keys.iter().any(|(k, _)| k == key);
+    let rights: BTreeSet<&str> = right_keys.iter().map(|(key, _)| key.as_str()).collect();
     // An item that occurs twice in the live list is replaced by the applied one, not merged with it.
-    let unique_left = |key: &str| {
-        let mut found = left_keys.iter().filter(|(k, _)| k == key).map(|(_, v)| *v);
-        let first = found.next();
-        if found.next().is_none() { first } else { None }
-    };
+    let mut lefts: BTreeMap<&str, Option<&Value>> = BTreeMap::new();
+    for (key, item) in &left_keys {
+        lefts.entry(key).and_modify(|found| *found = None).or_insert(Some(*item));
+    }
+    let in_left = |key: &str| lefts.contains_key(key);
+    let in_right = |key: &str| rights.contains(key);
+    let unique_left = |key: &str| lefts.get(key).copied().flatten();
     let mut shared = right_keys.iter().map(|(k, _)| k.as_str()).filter(|k| in_left(k)).peekable();
-    let mut merged: Vec<&str> = Vec::new();
+    let mut merged: BTreeSet<&str> = BTreeSet::new();
     let mut out = Vec::with_capacity(left_keys.len().max(right_keys.len()));
     let mut l = 0;
     let mut r = 0;
     while l < left_keys.len() || r < right_keys.len() {
         if let (Some((left_key, _)), Some((right_key, right_item))) = (left_keys.get(l), right_keys.get(r)) {
             if left_key == right_key {
-                merged.push(left_key);
+                merged.insert(left_key);
                 out.extend(walk(schema, list.items, unique_left(left_key), Some(right_item))?);
                 l += 1;
                 r += 1;
@@ -107,12 +110,12 @@ fn walk_list(
                 l += 1;
                 continue;
             }
-            if merged.contains(&left_key.as_str()) {
+            if merged.contains(left_key.as_str()) {
                 l += 1;
             }
         }
         if let Some((right_key, right_item)) = right_keys.get(r) {
-            merged.push(right_key);
+            merged.insert(right_key);
             out.extend(walk(schema, list.items, unique_left(right_key), Some(right_item))?);
             r += 1;
             if shared.peek() == Some(&right_key.as_str()) {
