@@ -175,6 +175,10 @@ pub fn run(
         let shuffled: Vec<Fixture> = order.iter().map(|index| fixtures[*index].clone()).collect();
         let options = RunOptions { jobs, hang: HANG_OF_ROUND, ..RunOptions::one_by_one() };
         suite::run_all(&shuffled, test_bed, options, |place, judged| {
+            if signals::requested().is_some() {
+                // The signal of a terminal reaches the program of a subject as well, which ends in the midst of its run.
+                return false;
+            }
             let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged, time));
             if let Some(what) = what {
                 let id = judged.report.id;
@@ -183,7 +187,7 @@ pub fn run(
                     None => result.flakes.push(Flake { id, run, jobs, what, differing: 1 }),
                 }
             }
-            (rounds.goes_on || result.flakes.is_empty()) && signals::requested().is_none()
+            rounds.goes_on || result.flakes.is_empty()
         });
         if signals::requested().is_some() || !rounds.goes_on && !result.flakes.is_empty() {
             // Only complete rounds count.
