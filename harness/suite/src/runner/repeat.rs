@@ -176,7 +176,7 @@ pub fn run(
         let options = RunOptions { jobs, hang: HANG_OF_ROUND, ..RunOptions::one_by_one() };
         suite::run_all(&shuffled, test_bed, options, |place, judged| {
             if signals::requested().is_some() {
-                // The signal of a terminal reaches the program of a subject as well, which ends in the midst of its run.
+                // The signal of a terminal reaches the program of a subject as well, which ends within its run.
                 return false;
             }
             let what = first[order[place]].as_ref().and_then(|first| first.differs(&judged, time));
