@@ -4,6 +4,8 @@
 //! `pkg/apis/apiextensions/validation/validation.go` in `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes
 //! 1.36.
 
+use std::collections::BTreeSet;
+
 use super::schema_defaults::{check_defaults, has_unpruned_default};
 use super::{cel, text, validate};
 use crate::field_errors::{BadValue, ErrorList, Path};
@@ -565,6 +567,9 @@ fn map_list_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
     }
 }
 
+/// Most bytes of keys that all errors of a list together show, if there is more than one.
+const SHOWN_KEYS_MAX: usize = 100_000;
+
 fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
     let at = |field: &str| format!("{path}.{field}");
     let keys: Vec<&str> = items(schema, LIST_KEYS).filter_map(|(_, key)| key.as_str()).collect();
@@ -580,12 +585,19 @@ fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         errors.invalid(&Path::new(&at("items.type")), text(item, "type"), why);
     }
-    let shown = || BadValue::Raw(schema[LIST_KEYS].to_string());
-    for (index, key) in keys.iter().enumerate() {
+    let shown = schema[LIST_KEYS].to_string();
+    // Each error shows all keys.
+    let mut left = (SHOWN_KEYS_MAX / shown.len()).max(1);
+    let mut refuse = |errors: &mut ErrorList, why: &str| {
+        if left > 0 {
+            errors.invalid(&Path::new(&at(LIST_KEYS)), BadValue::Raw(shown.clone()), why);
+            left -= 1;
+        }
+    };
+    let mut seen = BTreeSet::new();
+    for key in &keys {
         match item["properties"].get(*key).map(|property| text(property, "type")) {
-            None => {
-                errors.invalid(&Path::new(&at(LIST_KEYS)), shown(), "entries must all be names of item properties");
-            }
+            None => refuse(errors, "entries must all be names of item properties"),
             Some("array" | "object") => errors.invalid(
                 &Path::new(&at(&format!("items.properties[{key}].type"))),
                 text(item, "type"),
@@ -593,8 +605,8 @@ fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
             ),
             Some(_) => {}
         }
-        if keys[..index].contains(key) {
-            errors.invalid(&Path::new(&at(LIST_KEYS)), shown(), "must not contain duplicate entries");
+        if !seen.insert(key) {
+            refuse(errors, "must not contain duplicate entries");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::quantity::Quantity;
 use crate::registry::names;
 
 /// Marks the items whose key an earlier one has, in one pass: a request can hold a hundred thousand items.
-pub(super) fn repeated<'v, K: Ord>(items: &'v [Value], key: impl Fn(&'v Value) -> K) -> Vec<bool> {
+pub(crate) fn repeated<'v, T, K: Ord>(items: &'v [T], key: impl Fn(&'v T) -> K) -> Vec<bool> {
     let mut seen = BTreeSet::new();
     items.iter().map(|item| !seen.insert(key(item))).collect()
 }

@@ -6,7 +6,7 @@
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, is_empty_value, str_field};
 use crate::json::{Value, json};
-use crate::registry::names;
+use crate::registry::{checks, names};
 
 const REASON_FORMAT: &str = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?";
 
@@ -16,10 +16,11 @@ const REASON_EXAMPLES: &[&str] = &["my_name", "MY_NAME", "MyName", "ReasonA,Reas
 
 /// Validates a list of `metav1.Condition` under `path`.
 pub(crate) fn validate(conditions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let repeated = checks::repeated(conditions, |condition| str_field(condition, "type"));
     for (i, condition) in conditions.iter().enumerate() {
         let path = path.index(i);
         let kind = str_field(condition, "type");
-        if conditions[..i].iter().any(|c| str_field(c, "type") == kind) {
+        if repeated[i] {
             errors.duplicate(&path.child("type"), kind);
         }
         validate_one(condition, kind, &path, errors);

@@ -1,6 +1,8 @@
 //! Rules, match conditions and expressions of webhooks and policies. See
 //! `pkg/apis/admissionregistration/validation/validation.go`. PURE.
 
+use std::collections::BTreeSet;
+
 use crate::expressions::admission::{AdmissionExpression, AdmissionVariables, ReturnType};
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, items_mut, non_null, str_field, value_default};
@@ -77,20 +79,21 @@ fn resources(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if resources.is_empty() {
         errors.required(path, "");
     }
+    let mut before = BTreeSet::new();
     for (index, resource) in resources.iter().enumerate() {
         if resource.is_empty() {
             errors.required(&path.index(index), "");
         }
         let Some((name, subresource)) = resource.split_once('/') else { continue };
-        let before = &resources[..index];
-        if before.iter().any(|other| *other == format!("{name}/*")) {
+        if before.contains(&(name, "*")) {
             let why = format!("if '{name}/*' is present, must not specify {resource}");
             errors.invalid(&path.index(index), *resource, why);
         }
-        if before.iter().any(|other| *other == format!("*/{subresource}")) {
+        if before.contains(&("*", subresource)) {
             let why = format!("if '*/{subresource}' is present, must not specify {resource}");
             errors.invalid(&path.index(index), *resource, why);
         }
+        before.insert((name, subresource));
     }
     if resources.len() > 1 && resources.contains(&"*/*") {
         errors.invalid(path, &rule["resources"], "if '*/*' is present, must not specify other resources");
@@ -184,12 +187,13 @@ pub(super) fn match_resources(resources: &Value, validating: bool, path: &Path<'
 
 fn names_of_rule(rule: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let all = array_field(rule, "resourceNames");
+    let repeated = checks::repeated(all, Value::as_str);
     for (index, name) in all.iter().enumerate() {
         let text = name.as_str().unwrap_or_default();
         for why in names::path_segment(text, false) {
             errors.invalid(&path.index(index), text, why);
         }
-        if all[..index].contains(name) {
+        if repeated[index] {
             errors.duplicate(&path.index(index), text);
         }
     }

@@ -60,6 +60,7 @@ pub(super) fn validate(object: &Value) -> ErrorList {
         validation(one, &known, &root.index(index), &mut errors);
     }
     let root = SPEC.child("auditAnnotations");
+    let repeated = checks::repeated(annotations, |one| str_field(one, "key"));
     for (index, one) in annotations.iter().enumerate() {
         let path = root.index(index);
         let key = str_field(one, "key");
@@ -68,7 +69,7 @@ pub(super) fn validate(object: &Value) -> ErrorList {
             errors.invalid(&path.child("key"), whole.as_str(), why);
         }
         expression(one, "valueExpression", &known, ReturnType::TextOrNull, &path, &mut errors);
-        if annotations[..index].iter().any(|other| str_field(other, "key") == key) {
+        if repeated[index] {
             errors.duplicate(&path.child("key"), key);
         }
     }

@@ -6,6 +6,7 @@ use crate::json::Value;
 use crate::json::fields::{array_field, spec_of};
 use crate::registry::admissionregistration::{bindings, policies};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::checks;
 use crate::registry::kind_strategy::KindStrategy;
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -40,12 +41,13 @@ pub(super) fn validate(object: &Value) -> ErrorList {
     if actions.is_empty() {
         errors.required(&path, "at least one validation action is required");
     }
+    let repeated = checks::repeated(actions, Value::as_str);
     for (index, action) in actions.iter().enumerate() {
         let text = action.as_str().unwrap_or_default();
         if !ACTIONS.contains(&text) {
             errors.not_supported(&path.index(index), text, &ACTIONS);
         }
-        if actions[..index].contains(action) {
+        if repeated[index] {
             errors.duplicate(&path.index(index), text);
         }
     }

@@ -37,11 +37,12 @@ impl WebhookConfigurations {
         let has_effects = |hook: &Value| !NO_SIDE_EFFECTS.contains(&str_field(hook, "sideEffects"));
         let side_effects: &[&str] =
             if self.beta || before.iter().any(has_effects) { &SIDE_EFFECTS } else { &NO_SIDE_EFFECTS };
-        let is_unique = !self.beta && (0..before.len()).all(|index| !is_named_again(before, index));
+        let is_unique = !self.beta && !named_again(before).contains(&true);
+        let named_again = named_again(hooks);
         for (index, hook) in hooks.iter().enumerate() {
             let path = root.index(index);
             webhook(hook, self.mutating, side_effects, &path, &mut errors);
-            if is_unique && is_named_again(hooks, index) {
+            if is_unique && named_again[index] {
                 errors.duplicate(&path.child("name"), str_field(hook, "name"));
             }
         }
@@ -116,10 +117,11 @@ const SIDE_EFFECTS: [&str; 4] = ["None", "NoneOnDryRun", "Some", "Unknown"];
 
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// Returns true if a webhook has the name of one before it.
-fn is_named_again(hooks: &[Value], index: usize) -> bool {
-    let name = str_field(&hooks[index], "name");
-    !name.is_empty() && hooks[..index].iter().any(|other| str_field(other, "name") == name)
+/// Marks the webhooks that have the name of one before them.
+fn named_again(hooks: &[Value]) -> Vec<bool> {
+    let name = |hook| str_field(hook, "name");
+    let repeated = checks::repeated(hooks, name);
+    hooks.iter().zip(repeated).map(|(hook, is_repeated)| is_repeated && !name(hook).is_empty()).collect()
 }
 
 fn webhook(hook: &Value, mutating: bool, side_effects: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
@@ -245,9 +247,10 @@ fn admission_review_versions(hook: &Value, path: &Path<'_>, errors: &mut ErrorLi
 
 /// Validates the versions of reviews that a webhook understands.
 pub(crate) fn review_versions(versions: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
+    let repeated = checks::repeated(versions, Value::as_str);
     for (index, version) in versions.iter().enumerate() {
         let text = version.as_str().unwrap_or_default();
-        if versions[..index].contains(version) {
+        if repeated[index] {
             errors.invalid(&path.index(index), text, "duplicate version");
         } else {
             checks::format(text, names::dns1035_label, &path.index(index), errors);

@@ -12,6 +12,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::duration::human_duration;
 use crate::printers::format::{NONE, items, text, text_or};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::checks;
 use crate::registry::core::difflib;
 use crate::registry::meta;
 use crate::registry::names::{self, NameFormat};
@@ -225,10 +226,9 @@ fn validate(object: &Value) -> ErrorList {
             errors.not_supported(&usages_path.index(index), *usage, &USAGES);
         }
     }
-    for (index, usage) in usages.iter().enumerate() {
-        if usages[..index].contains(usage) {
-            errors.duplicate(&usages_path.index(index), *usage);
-        }
+    let repeated = checks::repeated(&usages, |usage| *usage);
+    for (index, usage) in usages.iter().enumerate().filter(|(index, _)| repeated[*index]) {
+        errors.duplicate(&usages_path.index(index), *usage);
     }
     validate_signer(str_field(spec, "signerName"), &path.child("signerName"), &mut errors);
     if let Some(seconds) = spec.get("expirationSeconds").and_then(Value::as_i64).filter(|s| *s < SHORTEST_SECONDS) {
@@ -315,6 +315,7 @@ fn validate_conditions(conditions: &[Value], errors: &mut ErrorList) {
     let status = Path::new("status");
     let path = status.child("conditions");
     let mut both = [false, false];
+    let repeated = checks::repeated(conditions, |condition| str_field(condition, "type"));
     for (index, condition) in conditions.iter().enumerate() {
         let at = path.index(index);
         let kind = str_field(condition, "type");
@@ -333,7 +334,7 @@ fn validate_conditions(conditions: &[Value], errors: &mut ErrorList) {
         if (kind == APPROVED || kind == DENIED) && both == [true, true] {
             errors.invalid(&path, kind, "Approved and Denied conditions are mutually exclusive");
         }
-        if conditions[..index].iter().any(|other| str_field(other, "type") == kind) {
+        if repeated[index] {
             errors.duplicate(&at.child("type"), kind);
         }
     }

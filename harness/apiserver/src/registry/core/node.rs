@@ -277,15 +277,14 @@ fn validate_node_update(new: &Value, old: &Value) -> ErrorList {
     let path = Path::new("status");
     let path = path.child("addresses");
     let addresses = array_field(new.get("status").unwrap_or(&empty), "addresses");
-    for (i, address) in addresses.iter().enumerate() {
-        if addresses[..i].contains(address) {
-            let shown = format!(
-                "{{\"Type\":{},\"Address\":{}}}",
-                Value::from(str_field(address, "type")),
-                Value::from(str_field(address, "address"))
-            );
-            errors.duplicate(&path.index(i), BadValue::Raw(shown));
-        }
+    let repeated = checks::repeated(addresses, |address| ["type", "address"].map(|field| str_field(address, field)));
+    for (i, address) in addresses.iter().enumerate().filter(|(i, _)| repeated[*i]) {
+        let shown = format!(
+            "{{\"Type\":{},\"Address\":{}}}",
+            Value::from(str_field(address, "type")),
+            Value::from(str_field(address, "address"))
+        );
+        errors.duplicate(&path.index(i), BadValue::Raw(shown));
     }
     let spec = new.get("spec").unwrap_or(&empty);
     let before = old.get("spec").unwrap_or(&empty);

@@ -61,12 +61,11 @@ fn validate(class: &Value) -> ErrorList {
         let tolerations = array_field(scheduling, "tolerations");
         let path = path.child("tolerations");
         scheduling::tolerations(tolerations, &path, &mut errors);
-        let key = |one: &'_ Value| ["key", "operator", "value", "effect"].map(|field| str_field(one, field).to_owned());
-        for (i, one) in tolerations.iter().enumerate() {
-            if tolerations[..i].iter().any(|other| key(other) == key(one)) {
-                let shown = internal_json::compact("Toleration", one);
-                errors.duplicate(&path.index(i), BadValue::Raw(shown));
-            }
+        let repeated = checks::repeated(tolerations, |one| {
+            ["key", "operator", "value", "effect"].map(|field| str_field(one, field))
+        });
+        for (i, one) in tolerations.iter().enumerate().filter(|(i, _)| repeated[*i]) {
+            errors.duplicate(&path.index(i), BadValue::Raw(internal_json::compact("Toleration", one)));
         }
     }
     errors

@@ -83,10 +83,9 @@ pub(super) fn for_set<'a>(
     if items.len() > most {
         return;
     }
-    for (index, item) in items.iter().enumerate() {
-        if items[..index].iter().any(|other| key(other) == key(item)) {
-            errors.duplicate(&path.index(index), key(item));
-        }
+    let repeated = checks::repeated(items, &key);
+    for (index, item) in items.iter().enumerate().filter(|(index, _)| repeated[*index]) {
+        errors.duplicate(&path.index(index), key(item));
     }
 }
 

@@ -80,10 +80,9 @@ pub(super) fn validate(new: &Value, old: &Value) -> ErrorList {
     let devices = array_field(status, "devices");
     let root = STATUS.child("devices");
     for_items(devices, usize::MAX, &root, &mut errors, |one, path, errors| device(one, new, path, errors));
-    for (index, one) in devices.iter().enumerate() {
-        if devices[..index].iter().any(|other| device_id(other) == device_id(one)) {
-            errors.duplicate(&root.index(index), shown_id(one));
-        }
+    let repeated = checks::repeated(devices, device_id);
+    for (index, one) in devices.iter().enumerate().filter(|(index, _)| repeated[*index]) {
+        errors.duplicate(&root.index(index), shown_id(one));
     }
     let allocation = non_null(status, "allocation");
     let before = non_null(&old["status"], "allocation");

@@ -66,10 +66,11 @@ fn validate(object: &Value) -> ErrorList {
     checks::one_of(spec, "fsGroupPolicy", &["File", "None", "ReadWriteOnceWithFSType"], &SPEC, &mut errors);
     let root = SPEC.child("tokenRequests");
     let requests = array_field(spec, "tokenRequests");
+    let repeated = checks::repeated(requests, |request| str_field(request, "audience"));
     for (index, request) in requests.iter().enumerate() {
         let path = root.index(index);
         let audience = str_field(request, "audience");
-        if requests[..index].iter().any(|other| str_field(other, "audience") == audience) {
+        if repeated[index] {
             errors.duplicate(&path.child("audience"), audience);
             continue;
         }

@@ -28,6 +28,7 @@ fn validate(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let root = SPEC.child("drivers");
     let drivers = array_field(spec_of(object), "drivers");
+    let repeated = checks::repeated(drivers, |driver| str_field(driver, "name"));
     for (index, driver) in drivers.iter().enumerate() {
         let path = root.index(index);
         let name = str_field(driver, "name");
@@ -43,15 +44,16 @@ fn validate(object: &Value) -> ErrorList {
             let path = path.child("allocatable");
             checks::validate_non_negative(allocatable.get("count"), &path.child("count"), &mut errors);
         }
-        if drivers[..index].iter().any(|other| str_field(other, "name") == name) {
+        if repeated[index] {
             errors.duplicate(&path.child("name"), name);
         }
         let keys: Vec<&str> = array_field(driver, "topologyKeys").iter().filter_map(Value::as_str).collect();
+        let repeated = checks::repeated(&keys, |key| *key);
         for (number, key) in keys.iter().enumerate() {
             if key.is_empty() {
                 errors.required(&path, "");
             }
-            if keys[..number].contains(key) {
+            if repeated[number] {
                 errors.duplicate(&path, *key);
             }
             checks::format(key, names::qualified_name, &path, &mut errors);

@@ -73,15 +73,17 @@ fn validate(object: &Value) -> ErrorList {
     }
     let path = root("allowedTopologies");
     let terms = array_field(object, "allowedTopologies");
+    let mut seen: BTreeMap<_, usize> = BTreeMap::new();
     for (index, term) in terms.iter().enumerate() {
         let path = path.index(index);
         topology_term(term, &path, &mut errors);
-        let same = |other: &&Value| topology(other) == topology(term);
+        let before = seen.entry(topology(term)).or_default();
         // Upstream compares an empty term with as many empty ones as there are terms, too.
         let unset = if array_field(term, "matchLabelExpressions").is_empty() { terms.len() } else { 0 };
-        for _ in 0..terms[..index].iter().filter(same).count() + unset {
+        for _ in 0..(*before + unset).min(EQUAL_TERMS_MAX) {
             errors.duplicate(&path.child("matchLabelExpressions"), "");
         }
+        *before += 1;
     }
     errors
 }
@@ -99,6 +101,7 @@ fn topology(term: &Value) -> BTreeMap<&str, BTreeSet<&str>> {
 fn topology_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let root = path.child("matchLabelExpressions");
     let expressions = array_field(term, "matchLabelExpressions");
+    let repeated_keys = checks::repeated(expressions, |expression| str_field(expression, "key"));
     for (index, expression) in expressions.iter().enumerate() {
         let path = root.index(index);
         let key = str_field(expression, "key");
@@ -107,15 +110,19 @@ fn topology_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         if values.is_empty() {
             errors.required(&of_values, "");
         }
-        for (index, value) in values.iter().enumerate().filter(|(index, value)| values[..*index].contains(value)) {
+        let repeated = checks::repeated(values, Value::as_str);
+        for (index, value) in values.iter().enumerate().filter(|(index, _)| repeated[*index]) {
             errors.duplicate(&of_values.index(index), value);
         }
         checks::format(key, names::qualified_name, &path.child("key"), errors);
-        if expressions[..index].iter().any(|other| str_field(other, "key") == key) {
+        if repeated_keys[index] {
             errors.duplicate(&path.child("key"), key);
         }
     }
 }
+
+/// Most errors about terms that are equal to another one.
+const EQUAL_TERMS_MAX: usize = 100;
 
 /// Validates an update of a `StorageClass`.
 fn validate_update(new: &Value, old: &Value) -> ErrorList {

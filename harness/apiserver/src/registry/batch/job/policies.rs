@@ -198,11 +198,12 @@ fn exit_codes(spec: &Value, requirement: &Value, path: &Path<'_>, errors: &mut E
     } else if values.len() > MOST_EXIT_CODES {
         errors.too_many(&path, values.len(), MOST_EXIT_CODES);
     }
+    let repeated = checks::repeated(values, Value::as_i64);
     for (index, value) in values.iter().enumerate() {
         if operator == "In" && *value == json!(0) {
             errors.invalid(&path.index(index), value, "must not be 0 for the In operator");
         }
-        if values[..index].contains(value) {
+        if repeated[index] {
             errors.duplicate(&path.index(index), value);
         }
     }

@@ -3,7 +3,7 @@
 //! See `validateContainers`, `validateInitContainers` and `validateEphemeralContainers` in
 //! `pkg/apis/core/validation/validation.go`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::Value;
@@ -228,32 +228,42 @@ fn validate_common(container: &Value, around: &PodContext<'_>, path: &Path<'_>, 
     }
 }
 
+/// Most names of claims that all errors of a container together show, if there is more than one.
+const SHOWN_NAMES: usize = 10_000;
+
 /// Validates a container's resource claims: no duplicates, and all of them declared by the pod.
 pub(super) fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut known: Vec<&str> =
         array_field(spec, "resourceClaims").iter().map(|claim| str_field(claim, "name")).collect();
     known.sort_unstable();
     known.dedup();
-    let key = |claim: &Value| (str_field(claim, "name").to_owned(), str_field(claim, "request").to_owned());
+    // The requests that were claimed of each name; that of the whole claim is empty.
+    let mut before: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let mut shown = 0;
     for (i, claim) in claims.iter().enumerate() {
         let path = path.index(i);
-        let (name, request) = key(claim);
+        let (name, request) = (str_field(claim, "name"), str_field(claim, "request"));
         if name.is_empty() {
             errors.required(&path, "");
             continue;
         }
-        if !request.is_empty() && !claims[..i].iter().any(|other| key(other) == (name.clone(), String::new())) {
-            label(&request, &path.child("request"), errors);
+        let requests = before.entry(name).or_default();
+        if !request.is_empty() && !requests.contains("") {
+            label(request, &path.child("request"), errors);
         }
-        let before = || claims[..i].iter().map(key);
-        if before().any(|(other, part)| other == name && part.is_empty()) {
-            errors.duplicate(&path, name.as_str());
-        } else if before().any(|(other, part)| other == name && part == request) {
+        if requests.contains("") {
+            errors.duplicate(&path, name);
+        } else if requests.contains(request) {
             errors.duplicate(&path, format!("{name}/{request}"));
-        } else if request.is_empty() && before().any(|(other, _)| other == name) {
-            errors.duplicate(&path, name.as_str());
+        } else if request.is_empty() && !requests.is_empty() {
+            errors.duplicate(&path, name);
         }
-        if !known.contains(&name.as_str()) {
+        requests.insert(request);
+        if known.binary_search(&name).is_err() {
+            shown += known.len();
+            if shown > SHOWN_NAMES && shown > known.len() {
+                continue;
+            }
             let mut error = FieldError::not_found(&path, name);
             error.detail = match known.as_slice() {
                 [] => "must be one of the names in pod.spec.resourceClaims which is empty".to_owned(),
@@ -266,9 +276,10 @@ pub(super) fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, e
 
 fn resize_policies(container: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let policies = array_field(container, "resizePolicy");
+    let repeated = repeated(policies, |policy| str_field(policy, "resourceName"));
     for (i, policy) in policies.iter().enumerate() {
         let resource = str_field(policy, "resourceName");
-        if policies[..i].iter().any(|p| str_field(p, "resourceName") == resource) {
+        if repeated[i] {
             errors.duplicate(&path.index(i), resource);
         }
         validate_enum(resource, &["cpu", "memory"], path, errors);

@@ -2,6 +2,8 @@
 //!
 //! See `pkg/apis/core/validation/validation.go`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, is_empty_value, non_null, object_or_insert, semantic_equal, str_field};
 use crate::json::{Key, Value, json};
@@ -219,18 +221,22 @@ fn label_keys(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
     let keys = array_field(term, "matchLabelKeys");
     let labels = selector.and_then(|s| s.get("matchLabels")).and_then(Value::as_object);
-    let mut seen: Vec<&str> = labels.into_iter().flat_map(|labels| labels.keys().map(Key::as_str)).collect();
+    let mut seen: BTreeSet<&str> = labels.into_iter().flat_map(|labels| labels.keys().map(Key::as_str)).collect();
+    let mut places = BTreeMap::new();
+    for (i, key) in keys.iter().enumerate() {
+        places.entry(key.as_str().unwrap_or_default()).or_insert(i);
+    }
     for expression in selector.map_or(&[][..], |s| array_field(s, "matchExpressions")) {
         let key = str_field(expression, "key");
         // An expression that the keys themselves added occurs once.
-        if let Some(i) = keys.iter().position(|k| k == key).filter(|_| seen.contains(&key)) {
-            errors.invalid(&path.index(i), key, "exists in both matchLabelKeys and labelSelector");
+        if let Some(i) = places.get(key).filter(|_| seen.contains(key)) {
+            errors.invalid(&path.index(*i), key, "exists in both matchLabelKeys and labelSelector");
         }
-        seen.push(key);
+        seen.insert(key);
     }
-    let others = array_field(term, "mismatchLabelKeys");
-    for (i, key) in keys.iter().enumerate().filter(|(_, key)| others.contains(key)) {
-        let key = key.as_str().unwrap_or_default();
+    let others: BTreeSet<&str> = array_field(term, "mismatchLabelKeys").iter().filter_map(Value::as_str).collect();
+    let keys = keys.iter().map(|key| key.as_str().unwrap_or_default());
+    for (i, key) in keys.enumerate().filter(|(_, key)| others.contains(key)) {
         errors.invalid(
             &path.child("matchLabelKeys").index(i),
             key,

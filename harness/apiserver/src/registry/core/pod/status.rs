@@ -1,6 +1,8 @@
 //! Validation of what the status of a pod says about its claims, users and devices: `ValidatePodStatusUpdate` and the
 //! functions that it calls in `pkg/apis/core/validation/validation.go`. PURE.
 
+use std::collections::BTreeSet;
+
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, items_mut, non_null, object_or_insert, str_field};
@@ -31,14 +33,16 @@ pub(super) fn drop_disabled(pod: &mut Value) {
 pub(super) fn claims(status: &Value, spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let list = path.child("resourceClaimStatuses");
     let statuses = array_field(status, "resourceClaimStatuses");
+    let known: BTreeSet<&str> =
+        array_field(spec, "resourceClaims").iter().map(|claim| str_field(claim, "name")).collect();
+    let repeated = checks::repeated(statuses, |one| str_field(one, "name"));
     for (index, one) in statuses.iter().enumerate() {
         let path = list.index(index);
         let name = str_field(one, "name");
-        let same = |other: &Value| str_field(other, "name") == name;
-        if !array_field(spec, "resourceClaims").iter().any(same) {
+        if !known.contains(name) {
             errors.invalid(&path.child("name"), name, "must match the name of an entry in `spec.resourceClaims`");
         }
-        if statuses[..index].iter().any(same) {
+        if repeated[index] {
             errors.duplicate(&path.child("name"), name);
         }
         if let Some(claim) = non_null(one, "resourceClaimName").and_then(Value::as_str) {
@@ -59,6 +63,7 @@ fn extended_claim(status: &Value, spec: &Value, path: &Path<'_>, errors: &mut Er
     }
     let key =
         |mapping: &Value| ["containerName", "resourceName", "requestName"].map(|f| str_field(mapping, f).to_owned());
+    let repeated = checks::repeated(mappings, key);
     for (index, mapping) in mappings.iter().enumerate() {
         let at = list.index(index);
         let [container, resource, request] = key(mapping);
@@ -75,7 +80,7 @@ fn extended_claim(status: &Value, spec: &Value, path: &Path<'_>, errors: &mut Er
             Some(_) => {}
         }
         checks::format(&request, names::dns1123_label, &path.child("requestName"), errors);
-        if mappings[..index].iter().any(|other| key(other) == key(mapping)) {
+        if repeated[index] {
             for (field, value) in [("containerName", container), ("resourceName", resource), ("requestName", request)] {
                 errors.duplicate(&at.child(field), value);
             }
@@ -149,6 +154,7 @@ fn device(resource: &Value, container: Option<&Value>, path: &Path<'_>, errors: 
     }
     let list = path.child("resources");
     let units = array_field(resource, "resources");
+    let repeated = checks::repeated(units, |unit| str_field(unit, "resourceID"));
     for (index, unit) in units.iter().enumerate() {
         let path = list.index(index);
         let health = str_field(unit, "health");
@@ -161,7 +167,7 @@ fn device(resource: &Value, container: Option<&Value>, path: &Path<'_>, errors: 
             _ => {}
         }
         let id = str_field(unit, "resourceID");
-        if units[..index].iter().any(|other| str_field(other, "resourceID") == id) {
+        if repeated[index] {
             errors.duplicate(&path.child("resourceID"), id);
         }
     }

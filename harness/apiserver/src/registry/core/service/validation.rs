@@ -298,12 +298,13 @@ pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
     }
     let families = SPEC.child("ipFamilies");
     let all = array_field(spec, "ipFamilies");
+    let repeated = checks::repeated(all, Value::as_str);
     for (i, family) in all.iter().enumerate() {
         let family = family.as_str().unwrap_or_default();
         if !matches!(family, "IPv4" | "IPv6") {
             errors.not_supported(&families.index(i), family, &["IPv4", "IPv6"]);
         }
-        if all[..i].iter().any(|f| f == family) {
+        if repeated[i] {
             errors.duplicate(&families.index(i), family);
         }
     }
