@@ -1,6 +1,7 @@
 //! The tracer, for Linux on x86-64.
 
 mod arch;
+mod backlog;
 mod calls;
 mod clocks;
 mod control;

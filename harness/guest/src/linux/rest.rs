@@ -4,7 +4,7 @@
 //! changed, no thread has run between the passes, so all of them slept at a common moment. A thread that has not run
 //! since the last proof keeps its account from there, and sleeps in the same place if it is still blocked. A thread
 //! that waits for a program outside, such as that of a file system, does not count as asleep, and nothing rests while a
-//! device works for a program.
+//! device works for a program, or while a packet is on its way between the first two passes.
 
 use super::outside::Outside;
 use super::state::Tracer;
@@ -65,6 +65,10 @@ impl Tracer {
         }
         for entry in self.table.threads.values_mut() {
             entry.sample = Some(entry.resting.unwrap_or_else(|| entry.watch.account()));
+        }
+        // After the accounts: who has sent one since runs. Before the looks: the one that it wakes is no longer asleep.
+        if self.backlog.is_waiting() {
+            return false;
         }
         let outside = &self.outside;
         let asleep = |thread: i32, entry: &mut Thread| entry.is_asleep(thread, outside);

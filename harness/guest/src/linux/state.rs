@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU8;
 use jiff::Timestamp;
 
 use super::arch::Architecture as _;
+use super::backlog::Backlog;
 use super::calls::Memory;
 use super::clocks::{Clocks, Family, NEVER, round_up};
 use super::control::Control;
@@ -59,6 +60,8 @@ pub(crate) struct Tracer {
     pub(crate) status: Option<i32>,
     /// The files that it shares with programs outside.
     pub(crate) outside: Outside,
+    /// Packets on their way.
+    pub(crate) backlog: Backlog,
     /// True once the main process has executed its program.
     pub(crate) has_started: bool,
     /// The real time at which the command was found to have ended.
@@ -128,6 +131,7 @@ impl Tracer {
             main,
             status: None,
             outside: Outside::default(),
+            backlog: Backlog::open(),
             has_started: false,
             over_since: None,
             refusal: None,
