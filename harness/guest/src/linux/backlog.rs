@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt as _;
 const WAITING: usize = 11;
 
 /// The numbers of packets that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Backlog {
     file: Option<File>,
     text: Vec<u8>,
@@ -19,15 +19,20 @@ pub(crate) struct Backlog {
 impl Backlog {
     /// Opens the kernel's table, a line for each processor. Without one, no packet is known to wait.
     pub(crate) fn open() -> Self {
-        const LINE: usize = 160;
-        let processors = std::thread::available_parallelism().map_or(1, usize::from).max(64);
-        Self { file: File::open("/proc/net/softnet_stat").ok(), text: vec![0; LINE * processors] }
+        Self { file: File::open("/proc/net/softnet_stat").ok(), text: vec![0; 4096] }
     }
 
     /// Returns true if a packet waits on a processor.
     pub(crate) fn is_waiting(&mut self) -> bool {
-        let length = self.file.as_ref().and_then(|file| file.read_at(&mut self.text, 0).ok()).unwrap_or(0);
-        has_waiting(&self.text[..length])
+        let Some(file) = &self.file else { return false };
+        loop {
+            let length = file.read_at(&mut self.text, 0).unwrap_or(0);
+            // A line has less than 160 bytes, so this one is the last, or there are more.
+            if length + 160 <= self.text.len() {
+                return has_waiting(&self.text[..length]);
+            }
+            self.text.resize(2 * self.text.len(), 0);
+        }
     }
 }
 
