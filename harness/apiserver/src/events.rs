@@ -17,7 +17,7 @@ use crate::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, W
 use crate::event_sink::Event;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
-use crate::metadata;
+use crate::metadata::{self, reference};
 use crate::object_lifecycle::rfc3339;
 use crate::server::ApiServer;
 use crate::store::{EventType, LogEntry, ResourceId};
@@ -200,13 +200,6 @@ fn namespace_of(about: &Value) -> String {
 
 const SCHEDULER: &str = "default-scheduler";
 const KUBELET: &str = "kubelet";
-
-/// Returns the reference to an object of a kind.
-fn reference(api_version: &str, kind: &str, object: &Value) -> Value {
-    json!({"apiVersion": api_version, "kind": kind, "namespace": metadata::namespace(object),
-        "name": metadata::name(object), "uid": metadata::uid(object),
-        "resourceVersion": metadata::resource_version(object)})
-}
 
 /// Returns the reference to the controller of an object, if it is of a kind.
 fn controller(object: &Value, kind: &str) -> Option<Value> {

@@ -350,6 +350,26 @@ pub(crate) fn go_json(value: &Value) -> String {
     }
 }
 
+/// Bounds the size of errors that show a whole list each. The first one is always shown.
+#[derive(Debug)]
+pub(crate) struct ShownLists {
+    shown: usize,
+    most: usize,
+}
+
+impl ShownLists {
+    /// Creates a bound for all lists together, in items or bytes.
+    pub(crate) const fn at_most(most: usize) -> Self {
+        Self { shown: 0, most }
+    }
+
+    /// Returns true if one more list of this size may be shown.
+    pub(crate) fn show(&mut self, size: usize) -> bool {
+        self.shown = self.shown.saturating_add(size);
+        self.shown <= self.most || self.shown == size
+    }
+}
+
 /// The validation errors of an object, in the order of the checks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ErrorList(Vec<FieldError>);

@@ -2,7 +2,7 @@
 //! Missing fields and fields of another type read as empty. [`crate::object_lifecycle`] has the steps of an object's
 //! life.
 
-use crate::json::{Map, Value};
+use crate::json::{Map, Value, json};
 
 /// Returns `metadata`; null if it is missing.
 fn metadata(object: &Value) -> &Value {
@@ -102,6 +102,12 @@ pub(crate) fn set_label(object: &mut Value, key: &str, value: impl Into<Value>) 
 /// Sets an annotation.
 pub(crate) fn set_annotation(object: &mut Value, key: &str, value: impl Into<Value>) {
     object_or_replace(fields_mut(object).entry("annotations").or_insert(Value::Null)).insert(key, value.into());
+}
+
+/// Returns the reference to an object of a kind, as events and claims have it.
+pub(crate) fn reference(api_version: &str, kind: &str, object: &Value) -> Value {
+    json!({"apiVersion": api_version, "kind": kind, "namespace": namespace(object), "name": name(object),
+        "uid": uid(object), "resourceVersion": resource_version(object)})
 }
 
 /// Returns `metadata.ownerReferences`.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::schema_defaults::{check_defaults, has_unpruned_default};
 use super::{cel, text, validate};
-use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, Path, ShownLists};
 use crate::json::{Key, Map, Value, json};
 
 /// Deepest schema level that is visited.
@@ -585,13 +585,11 @@ fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         errors.invalid(&Path::new(&at("items.type")), text(item, "type"), why);
     }
-    let shown = schema[LIST_KEYS].to_string();
-    // Each error shows all keys.
-    let mut left = (SHOWN_KEYS_MAX / shown.len()).max(1);
+    let all = schema[LIST_KEYS].to_string();
+    let mut shown = ShownLists::at_most(SHOWN_KEYS_MAX);
     let mut refuse = |errors: &mut ErrorList, why: &str| {
-        if left > 0 {
-            errors.invalid(&Path::new(&at(LIST_KEYS)), BadValue::Raw(shown.clone()), why);
-            left -= 1;
+        if shown.show(all.len()) {
+            errors.invalid(&Path::new(&at(LIST_KEYS)), BadValue::Raw(all.clone()), why);
         }
     };
     let mut seen = BTreeSet::new();

@@ -376,10 +376,16 @@ fn has_topology(term: &Value, node: &Value) -> bool {
     metadata::label(node, term["topologyKey"].as_str().unwrap_or_default()).is_some()
 }
 
-fn matches(selector: &Value, labels: &Value) -> bool {
-    let none = Value::Object(Map::new());
-    let labels = if labels.is_object() { labels } else { &none };
+/// Returns true if a selector selects labels. An empty one selects all.
+pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
     label_selector::matches(Some(selector), Some(labels)) == Some(true)
+}
+
+/// Returns true if a selector selects labels, where an empty one selects none.
+pub(super) fn matches_by_requirement(selector: &Value, labels: &Value) -> bool {
+    let is_empty = selector["matchLabels"].as_object().is_none_or(Map::is_empty)
+        && array_field(selector, "matchExpressions").is_empty();
+    !is_empty && matches(selector, labels)
 }
 
 fn terms<'p>(pod: &'p Value, affinity: &str) -> &'p [Value] {

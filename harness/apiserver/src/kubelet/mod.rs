@@ -331,8 +331,7 @@ impl Kubelet {
 
     /// Records an event of the kubelet about a pod.
     fn record(&self, pod: &Value, warning: bool, reason: &str, message: String) {
-        let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": metadata::namespace(pod),
-            "name": metadata::name(pod), "uid": metadata::uid(pod), "resourceVersion": metadata::resource_version(pod)});
+        let about = metadata::reference("v1", "Pod", pod);
         let host = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         let event = Event { host, warning, ..Event::new(about, "kubelet", reason, message) };
         self.agent.server().events().record(event);

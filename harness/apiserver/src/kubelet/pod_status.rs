@@ -51,10 +51,7 @@ pub(super) fn synced(pod: &Value, runtime: &Runtime<'_>, addresses: (&str, &str)
         (status["podIP"], status["podIPs"]) = (json!(address), json!([{"ip": address}]));
     }
     status["containerStatuses"] = regular.into();
-    let generation = metadata::generation(pod);
-    if generation > 0 {
-        status["observedGeneration"] = generation.into();
-    }
+    set_observed_generation(&mut status, pod);
     if !init.is_empty() {
         status["initContainerStatuses"] = init.into();
     }
@@ -69,6 +66,11 @@ fn has_sandbox(pod: &Value) -> bool {
 /// Returns the status that is known of a container.
 fn known<'p>(pod: &'p Value, statuses: &str, container: &Value) -> Option<&'p Value> {
     array_field(&pod["status"], statuses).iter().find(|status| status["name"] == container["name"])
+}
+
+/// Returns the container that a status is about.
+fn container_of<'p>(pod: &'p Value, list: &str, status: &Value) -> Option<&'p Value> {
+    array_field(&pod["spec"], list).iter().find(|one| one["name"] == status["name"])
 }
 
 /// Returns the reason of containers that have not been tried yet.
@@ -231,8 +233,7 @@ pub(super) fn changed(pod: &Value, run_for: Option<Duration>, now: Timestamp, mo
     for (list, statuses) in LISTS {
         let mut all = array_field(&pod["status"], statuses).to_vec();
         for status in &mut all {
-            let container = array_field(&pod["spec"], list).iter().find(|one| one["name"] == status["name"]);
-            let Some(container) = container else { continue };
+            let Some(container) = container_of(pod, list, status) else { continue };
             let due = runs::until_change(pod, list, container, status, run_for, now);
             if due.is_none_or(|due| due >= Duration::from_secs(1)) {
                 continue;
@@ -296,8 +297,9 @@ fn exit_code(status: &Value) -> Option<i64> {
 
 /// Returns true if a container has ended and does not start again.
 fn is_over(pod: &Value, list: &str, status: &Value) -> bool {
-    let container = array_field(&pod["spec"], list).iter().find(|one| one["name"] == status["name"]);
-    container.zip(exit_code(status)).is_some_and(|(container, code)| !runs::restarts(pod, list, container, code))
+    container_of(pod, list, status)
+        .zip(exit_code(status))
+        .is_some_and(|(container, code)| !runs::restarts(pod, list, container, code))
 }
 
 /// Returns the phase of a pod: `getPhase`.
@@ -328,10 +330,7 @@ fn conditions(
     let names = |unready: Vec<&Value>| {
         unready.into_iter().map(|status| str_field(status, "name")).collect::<Vec<_>>().join(" ")
     };
-    let is_of_sidecar = |status: &&Value| {
-        let mut containers = array_field(&pod["spec"], "initContainers").iter();
-        containers.any(|container| container["name"] == status["name"] && is_sidecar(container))
-    };
+    let is_of_sidecar = |status: &&Value| container_of(pod, "initContainers", status).is_some_and(is_sidecar);
     let sidecars = init.iter().filter(is_of_sidecar);
     let unready = names(sidecars.chain(regular).filter(|status| status["ready"] != true).collect());
     let of_containers = match phase {
@@ -376,11 +375,16 @@ fn condition(pod: &Value, kind: &str, is_met: bool, reason: &str, message: &str,
             condition[field] = Value::Null;
         }
     }
+    set_observed_generation(&mut condition, pod);
+    condition
+}
+
+/// Sets the generation of a pod in its status or in a condition.
+pub(super) fn set_observed_generation(part: &mut Value, pod: &Value) {
     let generation = metadata::generation(pod);
     if generation > 0 {
-        condition["observedGeneration"] = generation.into();
+        part["observedGeneration"] = generation.into();
     }
-    condition
 }
 
 /// Returns reason and message if a readiness gate of the pod is not met; empty texts otherwise:

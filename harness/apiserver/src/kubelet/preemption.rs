@@ -8,10 +8,8 @@ use std::collections::BTreeMap;
 
 use super::fit::{self, Cluster, IncomingPod, PlacedPod, Placements, PodKey, priority_of};
 use super::rejection::Rejection;
-use crate::json::fields::array_field;
-use crate::json::{Map, Value};
+use crate::json::Value;
 use crate::metadata;
-use crate::registry::label_selector;
 
 /// Most nodes for which victims are looked for: `MinCandidateNodesAbsolute`.
 const CANDIDATES_MIN: usize = 100;
@@ -186,21 +184,16 @@ fn by_budgets(pods: PodList, budgets: &[Value]) -> (PodList, PodList) {
         is_labelled
             && all.any(|(budget, allowed)| {
                 let is_counted = budget["status"]["disruptedPods"].get(name.as_str()).is_some();
-                if metadata::namespace(budget) != namespace || !covers(budget, &placed.labels) || is_counted {
+                if metadata::namespace(budget) != namespace
+                    || !fit::matches_by_requirement(&budget["spec"]["selector"], &placed.labels)
+                    || is_counted
+                {
                     return false;
                 }
                 *allowed -= 1;
                 *allowed < 0
             })
     })
-}
-
-/// Returns true if a budget selects pods with these labels. One without requirements selects none.
-fn covers(budget: &Value, labels: &Value) -> bool {
-    let selector = &budget["spec"]["selector"];
-    let is_empty = selector["matchLabels"].as_object().is_none_or(Map::is_empty)
-        && array_field(selector, "matchExpressions").is_empty();
-    !is_empty && label_selector::matches(Some(selector), Some(labels)) == Some(true)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::filters;
 use super::fit::{self, Cluster, IncomingPod, NodesByName, Placements, PodKey, key_of};
+use super::pod_status::set_observed_generation;
 use super::pod_volumes::{ClaimStep, PodVolumes, VolumeLister};
 use super::preemption::{self, Budgets, Candidate, NoPreemption, Rejections};
 use super::rejection::Rejection;
@@ -249,7 +250,7 @@ impl Scheduler {
         let moment = rfc3339(self.server.clock().now());
         let mut condition = json!({"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
             "message": "default-scheduler: preempting to accommodate a higher priority pod", "lastTransitionTime": moment});
-        set_generation(&mut condition, &victim);
+        set_observed_generation(&mut condition, &victim);
         let patch = json!({"metadata": {"uid": stored.uid()}, "status": {"conditions": [condition]}});
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
         if !agent.patch(&format!("{path}/status"), STRATEGIC_PATCH, &patch).await.is_ok()
@@ -281,7 +282,7 @@ impl Scheduler {
         let since = since.unwrap_or_else(|| rfc3339(self.server.clock().now()).into());
         let mut condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
             "message": message, "lastTransitionTime": since});
-        set_generation(&mut condition, pod);
+        set_observed_generation(&mut condition, pod);
         let mut patch = json!({"metadata": {"uid": metadata::uid(pod)}, "status": {"conditions": [condition]}});
         if let Some(nominated) = nominated {
             let nominated = Some(nominated).filter(|nominated| !nominated.is_empty());
@@ -384,16 +385,7 @@ fn truncated(message: &str) -> String {
 
 /// Returns the reference of an event to a pod.
 fn reference(pod: &Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "Pod", "namespace": metadata::namespace(pod), "name": metadata::name(pod),
-        "uid": metadata::uid(pod), "resourceVersion": metadata::resource_version(pod)})
-}
-
-/// Sets the generation of the pod in a condition.
-fn set_generation(condition: &mut Value, pod: &Value) {
-    let generation = metadata::generation(pod);
-    if generation > 0 {
-        condition["observedGeneration"] = json!(generation);
-    }
+    metadata::reference("v1", "Pod", pod)
 }
 
 #[cfg(test)]

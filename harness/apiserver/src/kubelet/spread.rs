@@ -5,12 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::filters;
-use super::fit::{PlacedPod, Placements, PodKey};
+use super::fit::{self, PlacedPod, Placements, PodKey};
 use super::rejection::Rejection;
 use crate::json::fields::array_field;
-use crate::json::{Map, Value, json};
+use crate::json::{Value, json};
 use crate::metadata;
-use crate::registry::label_selector;
 
 /// The required constraints of a pod, with the pods that match them.
 #[derive(Debug, Default)]
@@ -100,7 +99,7 @@ impl Constraint {
             key: given["topologyKey"].as_str().unwrap_or_default().to_owned(),
             most: given["maxSkew"].as_i64().unwrap_or(1),
             least_domains: given["minDomains"].as_u64().and_then(|least| usize::try_from(least).ok()).unwrap_or(1),
-            is_own: matches(&selector, labels),
+            is_own: fit::matches(&selector, labels),
             selector,
             nodes: BTreeSet::new(),
             counts: BTreeMap::new(),
@@ -109,12 +108,7 @@ impl Constraint {
 
     /// Returns true if a pod with these labels counts. An empty selector counts none.
     fn selects(&self, labels: &Value) -> bool {
-        let is_empty = ["matchLabels", "matchExpressions"].iter().all(|field| match &self.selector[*field] {
-            Value::Object(map) => map.is_empty(),
-            Value::Array(all) => all.is_empty(),
-            _ => true,
-        });
-        !is_empty && matches(&self.selector, labels)
+        fit::matches_by_requirement(&self.selector, labels)
     }
 
     fn reject(&self, node: &Value) -> Option<Rejection> {
@@ -134,12 +128,6 @@ impl Constraint {
 fn counts_node(given: &Value, node: &Value, pod: &Value) -> bool {
     (given["nodeAffinityPolicy"] == "Ignore" || filters::is_selected(node, pod))
         && (given["nodeTaintsPolicy"] != "Honor" || filters::is_tolerated(node, pod))
-}
-
-fn matches(selector: &Value, labels: &Value) -> bool {
-    let none = Value::Object(Map::new());
-    let labels = if labels.is_object() { labels } else { &none };
-    label_selector::matches(Some(selector), Some(labels)) == Some(true)
 }
 
 #[cfg(test)]

@@ -128,9 +128,7 @@ impl Autoscaler<'_> {
 
     /// Records an event about the autoscaler.
     fn record(&self, warning: bool, reason: &str, message: String) {
-        let about = json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
-            "namespace": self.namespace(), "name": metadata::name(&self.object),
-            "uid": metadata::uid(&self.object), "resourceVersion": metadata::resource_version(&self.object)});
+        let about = metadata::reference("autoscaling/v2", "HorizontalPodAutoscaler", &self.object);
         let event = Event { warning, ..Event::new(about, "horizontal-pod-autoscaler", reason, message) };
         self.agent.server().events().record(event);
     }

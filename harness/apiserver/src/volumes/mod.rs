@@ -7,7 +7,7 @@ mod pod_claims;
 mod protection;
 
 use crate::json::fields::array_field;
-use crate::json::{Value, json};
+use crate::json::Value;
 use crate::metadata;
 
 pub use binding::bind_volumes;
@@ -44,7 +44,5 @@ fn names(pod: &Value, claim: &Value) -> bool {
 
 /// Returns the reference of a volume to its claim.
 pub(crate) fn reference(claim: &Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": metadata::namespace(claim),
-        "name": metadata::name(claim), "uid": metadata::uid(claim),
-        "resourceVersion": metadata::resource_version(claim)})
+    metadata::reference("v1", "PersistentVolumeClaim", claim)
 }

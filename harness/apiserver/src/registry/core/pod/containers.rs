@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
+use crate::field_errors::{BadValue, ErrorList, FieldError, Path, ShownLists};
 use crate::json::Value;
 use crate::json::fields::{array_field, is_empty_value, non_null, str_field};
 use crate::registry::checks::{self, repeated, validate_enum};
@@ -239,7 +239,7 @@ pub(super) fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, e
     known.dedup();
     // The requests that were claimed of each name; that of the whole claim is empty.
     let mut before: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut shown = 0;
+    let mut shown = ShownLists::at_most(SHOWN_NAMES);
     for (i, claim) in claims.iter().enumerate() {
         let path = path.index(i);
         let (name, request) = (str_field(claim, "name"), str_field(claim, "request"));
@@ -260,8 +260,7 @@ pub(super) fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, e
         }
         requests.insert(request);
         if known.binary_search(&name).is_err() {
-            shown += known.len();
-            if shown > SHOWN_NAMES && shown > known.len() {
+            if !shown.show(known.len()) {
                 continue;
             }
             let mut error = FieldError::not_found(&path, name);
