@@ -6,8 +6,8 @@ pub(crate) mod matching;
 mod pod_claims;
 mod protection;
 
-use crate::json::fields::array_field;
 use crate::json::Value;
+use crate::json::fields::array_field;
 use crate::metadata;
 
 pub use binding::bind_volumes;
