@@ -175,7 +175,8 @@ impl Guest {
         self
     }
 
-    /// Interrupts all threads before each move of time, which no program may notice. For tests of the tracer only.
+    /// Interrupts all threads before each move of time, and some on their way into calls, which no program may notice.
+    /// For tests of the tracer only.
     #[doc(hidden)]
     #[must_use]
     pub fn disturbed(mut self) -> Self {

@@ -59,6 +59,13 @@ impl Tracer {
         if entry.probe.is_some_and(|probe| !probe.has_begun) {
             entry.probe = Some(Self::begun_probe(thread, !matches!(event, 0 | EVENT_STOP)));
         }
+        if event == EVENT_STOP {
+            entry.is_ordered = false;
+        } else if entry.is_ordered && !matches!(entry.activity, Activity::Waiting(_)) {
+            // Any stop takes an order away, but to the kernel something is still pending: a call that begins now fails
+            // with `EINTR`, and goes on only if the thread stops once more after it.
+            let _ = sys::interrupt(thread);
+        }
         match event {
             0 if signal == CALL_STOP => self.on_call_stop(thread),
             0 => self.on_signal(thread, signal),

@@ -4,6 +4,7 @@ use super::clocks::{NEVER, round_up};
 use super::state::Tracer;
 use super::sys;
 use super::table::Activity;
+use super::waits::next_random;
 use crate::outcome::End;
 
 /// A step that was taken at rest.
@@ -72,6 +73,22 @@ impl Tracer {
         is_any
     }
 
+    /// Orders the thread that probably runs to stop, for a test, at a moment of the next microseconds: another stop on
+    /// its way into a call may take the order away.
+    pub(crate) fn disturb_busy(&mut self) {
+        /// One of so many stops is followed by such an order, at most so many nanoseconds later.
+        const RARITY: u64 = 8;
+        const LATEST: u64 = 30_000;
+        let mut seed = self.report.stops;
+        let Some(thread) = self.busy.filter(|_| seed.is_multiple_of(RARITY)) else { return };
+        let moment = sys::real_monotonic() + next_random(&mut seed) % LATEST;
+        while sys::real_monotonic() < moment {}
+        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
+        if !entry.is_stopped() && !entry.is_dead && !entry.is_vforking && sys::interrupt(thread).is_ok() {
+            entry.is_ordered = true;
+        }
+    }
+
     /// Ends all waits with exactly this deadline. Others that are due as well follow after the next rest, so that
     /// deadlines inside a millisecond keep their order.
     pub(crate) fn fire(&mut self, deadline: u64) -> Progress {
@@ -82,7 +99,10 @@ impl Tracer {
             }
             match (&mut entry.activity, &mut entry.socket_wait) {
                 (Activity::Waiting(active), _) => active.is_over = true,
-                (_, Some(wait)) if wait.account == entry.watch.account() => wait.is_over = true,
+                (_, Some(wait)) if wait.account == entry.watch.account() => {
+                    wait.is_over = true;
+                    entry.is_ordered = true;
+                }
                 // It has run since: that wait is over, and the thread may be in another one.
                 _ => {
                     entry.socket_wait = None;

@@ -56,6 +56,9 @@ impl Tracer {
             self.check_end();
             if is_any || attempts == 0 {
                 attempts = 1;
+                if self.settings.is_disturbed {
+                    self.disturb_busy();
+                }
                 // A thread that goes on most often stops again soon, at the next wait. One that stops all the time must
                 // not keep others from what they are owed in real time.
                 let now = sys::real_monotonic();
@@ -245,6 +248,7 @@ impl Tracer {
         {
             // It has left the wait that was known at the last rest.
             (entry.probe, entry.socket_wait) = (Some(Probe::default()), None);
+            entry.is_ordered = true;
         }
     }
 
