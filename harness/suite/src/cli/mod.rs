@@ -35,7 +35,6 @@ use std::io::{self, StdoutLock, Write};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
-use include_dir::Dir;
 use plumbline_guest::Outcome;
 
 use crate::cluster::provision;
@@ -143,10 +142,10 @@ impl From<io::Error> for CliError {
     }
 }
 
-/// Runs the program with the process's arguments. `fixtures` are those that the program carries; they are used if there
-/// is no other folder.
+/// Runs the program with the process's arguments. `fixtures` is the ZIP archive of those that the program carries; they
+/// are used if there is no other folder.
 #[must_use]
-pub fn main(fixtures: &'static Dir<'static>) -> ExitCode {
+pub fn main(fixtures: &'static [u8]) -> ExitCode {
     select::carry(fixtures);
     if help::asks_for_clusters(std::env::args_os().skip(1)) {
         return ended(PROGRAM, help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true).into();

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use clap::Args;
-use include_dir::Dir;
 use plumbline::fixture::{Fixture, Level, parse};
 
 use super::CliError;
@@ -41,11 +40,11 @@ impl Selection {
     }
 }
 
-/// The fixtures that the program carries.
-static CARRIED: OnceLock<&'static Dir<'static>> = OnceLock::new();
+/// The archive of the fixtures that the program carries.
+static CARRIED: OnceLock<&'static [u8]> = OnceLock::new();
 
-/// Sets the fixtures that the program carries.
-pub(super) fn carry(fixtures: &'static Dir<'static>) {
+/// Sets the archive of the fixtures that the program carries.
+pub(super) fn carry(fixtures: &'static [u8]) {
     // The first call counts.
     let _ = CARRIED.set(fixtures);
 }
