@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fleet::Dice;
 use churn::{Churn, FINISHED, Size};
 
-const SMALL: Size = Size { nodes: 20, apps: 3, replicas: 8, days: 1, events: 1 };
+const SMALL: Size = Size { nodes: 14, apps: 2, replicas: 6, days: 1, events: 1 };
 const FULL: Size = Size { nodes: 10_000, apps: 1_000, replicas: 20, days: 7, events: 6 };
 const DAY: usize = 24 * 60;
 /// Minutes between samples of the controllers' state.
