@@ -26,6 +26,7 @@ use crate::request::{Reply, ReplyBody};
 use crate::selectors::ListSelector;
 use crate::status::{NumberError, Status, StatusMeta};
 use crate::store::{KeyRange, StoredObject};
+#[cfg(feature = "listener")]
 use crate::streaming::{WatchMessages, watch_socket};
 use crate::watch::{self, EventEncoding, Watch, WatchScope, WatchStart};
 
@@ -289,10 +290,13 @@ pub(crate) fn watch(
         }
         Err(refused) => Watch::error_stream_as(&refused, view.encoding),
     };
-    let messages = if protobuf { WatchMessages::Binary } else { WatchMessages::Text };
-    let stream = match watch_socket(scope.server, scope.request, stream, messages) {
-        Ok(reply) => return Ok(reply),
-        Err(stream) => stream,
+    #[cfg(feature = "listener")]
+    let stream = {
+        let messages = if protobuf { WatchMessages::Binary } else { WatchMessages::Text };
+        match watch_socket(scope.server, scope.request, stream, messages) {
+            Ok(reply) => return Ok(reply),
+            Err(stream) => stream,
+        }
     };
     let mut reply = Reply::json(200, Bytes::new());
     if protobuf {
