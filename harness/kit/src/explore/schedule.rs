@@ -33,6 +33,12 @@ impl Settling {
 /// end has its turn early, too.
 #[must_use]
 pub fn in_turns<T>(plans: impl IntoIterator<Item = (String, T)>) -> Vec<T> {
+    in_turns_by(|_| (), plans)
+}
+
+/// The same; plans that have their turn at the same time are ordered by `rank`.
+#[must_use]
+pub fn in_turns_by<T, R: Ord>(rank: impl Fn(&T) -> R, plans: impl IntoIterator<Item = (String, T)>) -> Vec<T> {
     let plans: Vec<(String, T)> = plans.into_iter().collect();
     let mut classes: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, (class, _)) in plans.iter().enumerate() {
@@ -45,7 +51,7 @@ pub fn in_turns<T>(plans: impl IntoIterator<Item = (String, T)>) -> Vec<T> {
         }
     }
     let mut ranked: Vec<(usize, T)> = turns.into_iter().zip(plans).map(|(turn, (_, plan))| (turn, plan)).collect();
-    ranked.sort_by_key(|(turn, _)| *turn);
+    ranked.sort_by_cached_key(|(turn, plan)| (*turn, rank(plan)));
     ranked.into_iter().map(|(_, plan)| plan).collect()
 }
 
@@ -76,6 +82,13 @@ mod tests {
         let plans = [("a", 1), ("a", 2), ("b", 3), ("a", 4), ("b", 5), ("a", 6)];
         let plans = plans.map(|(class, plan)| (class.to_owned(), plan));
         assert_eq!(in_turns(plans), [1, 3, 5, 6, 2, 4]);
+    }
+
+    #[test]
+    fn a_rank_orders_those_of_a_turn_alone() {
+        let plans = [("a", 1), ("b", 9), ("a", 2), ("c", 4), ("a", 3), ("c", 5)];
+        let plans = plans.map(|(class, plan)| (class.to_owned(), plan));
+        assert_eq!(in_turns_by(|plan| std::cmp::Reverse(*plan), plans), [9, 4, 1, 5, 3, 2]);
     }
 
     #[test]

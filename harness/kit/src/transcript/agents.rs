@@ -21,6 +21,16 @@ pub fn is_judged(resource: &str) -> bool {
     JUDGED.contains(&resource)
 }
 
+/// The text before a replica's number in the comment of its user agents.
+pub const REPLICA: &str = "(replica-";
+
+/// Returns the number of the replica that sent a request with this user agent.
+#[must_use]
+pub fn replica_of(user_agent: &str) -> Option<u8> {
+    let (_, rest) = user_agent.split_once(REPLICA)?;
+    rest.split([';', ')']).next()?.parse().ok()
+}
+
 /// Rules about the user agents of a subject.
 #[derive(Clone, Debug, Default)]
 pub struct AgentRules {

@@ -17,8 +17,7 @@ pub mod redact;
 pub mod render;
 
 pub use actor::{Actor, Attributed, USER_AGENT_OF_STEPS};
-pub use agents::is_judged;
-pub use agents::{AgentRules, Agents, InProcessEndpoint};
+pub use agents::{AgentRules, Agents, InProcessEndpoint, REPLICA, is_judged, replica_of};
 pub use plumbline_apiserver::record::{
     Change, ChangeKind, DeliveredObject, Delivery, EntryKind, Exchange, Origin, RecordedJson, RecordedReply,
     RecordedRequest, Transcript, TranscriptEntry,

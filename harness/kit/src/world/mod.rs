@@ -141,6 +141,8 @@ pub struct World {
     always: RefCell<Vec<expect::AlwaysCheck>>,
     rules: RefCell<Vec<Rule>>,
     faults: faults::FaultList,
+    /// True if objects whose owners are gone are deleted.
+    collects_garbage: Cell<bool>,
     /// Length of the transcript at the begin of the last [`World::advance`].
     mark: Cell<usize>,
     /// True once the transcript was printed, or the test has succeeded.
@@ -255,6 +257,7 @@ impl WorldBuilder {
             always: RefCell::default(),
             rules: RefCell::default(),
             faults: faults::FaultList::default(),
+            collects_garbage: Cell::new(false),
             mark: Cell::new(0),
             finished: Cell::new(false),
         })

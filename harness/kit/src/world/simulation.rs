@@ -71,7 +71,10 @@ impl World {
         for part in parts {
             let server = self.server().clone();
             match part {
-                Simulation::Gc => drop(tokio::spawn(garbage_collector::collect_garbage(server, PAUSE))),
+                Simulation::Gc => {
+                    self.collects_garbage.set(true);
+                    tokio::spawn(garbage_collector::collect_garbage(server, PAUSE));
+                }
                 Simulation::Namespaces => drop(tokio::spawn(garbage_collector::terminate_namespaces(server, PAUSE))),
                 Simulation::Workloads => drop(tokio::spawn(workloads::run_workload_controllers(server))),
                 Simulation::Jobs => drop(tokio::spawn(workloads::run_job_controllers(server))),

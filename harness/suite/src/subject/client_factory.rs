@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use http::{HeaderValue, Request, Response, header};
 use kube::client::Body;
 use plumbline::time::Clock;
+use plumbline::transcript::REPLICA;
 use plumbline_apiserver::service::InProcessService;
 use tower::Service;
 
@@ -65,16 +66,6 @@ pub struct ClientFactory {
     meter: Arc<RequestMeter>,
     /// The number of the replica whose clients it creates.
     replica: Option<u8>,
-}
-
-/// The text before a replica's number in the comment of its user agents.
-const REPLICA: &str = "(replica-";
-
-/// Returns the number of the replica that sent a request with this user agent.
-#[must_use]
-pub fn replica_of(user_agent: &str) -> Option<u8> {
-    let (_, rest) = user_agent.split_once(REPLICA)?;
-    rest.split([';', ')']).next()?.parse().ok()
 }
 
 impl ClientFactory {

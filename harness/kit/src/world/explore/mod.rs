@@ -21,6 +21,7 @@ use crate::explore::faults::plan::FaultPlan;
 use crate::explore::faults::point::{FaultPoint, is_lease_or_review, points};
 use crate::explore::faults::{Disturbance, FaultTrait};
 use crate::explore::findings::Findings;
+use crate::explore::left::LEFT;
 use crate::explore::schedule::{Settling, in_turns};
 use crate::explore::state::{ChangedObjects, by_part, changed_objects, differences, is_compared};
 use crate::faults::set_watch_fault;
@@ -28,6 +29,7 @@ use crate::fixture::{Action, Control, Operation};
 use crate::invariants;
 use crate::time::Stopwatch;
 use crate::transcript::{Attributed as _, ChangeKind, EntryKind, RecordedJson, TranscriptEntry};
+use alone::judge_alone;
 
 /// Runs of an exploration that sets no other number.
 const RUNS: usize = 400;
@@ -113,6 +115,8 @@ struct ExploredWorld {
     fresh: Vec<String>,
     /// Numbers of objects that the controllers created, by resource, until they had converged.
     created: BTreeMap<String, usize>,
+    /// The breaches that the run shows by itself.
+    alone: Vec<Breach>,
     /// Number of entries of the transcript.
     length: usize,
     /// The world started a controller, so that it can start it again.
@@ -184,6 +188,11 @@ impl Explorer {
     /// - **fresh**: controllers that start again change nothing.
     /// - **creations**: the controllers create no more objects than without the fault, also none that they delete
     ///   again.
+    /// - **blind**: no object is deleted or overwritten, without a precondition, of which they had not seen the present
+    ///   state.
+    /// - **left**: nothing is left that they made for a custom object that was deleted.
+    ///
+    /// The last two judge the run without faults as well.
     ///
     /// A line on standard error says how many faults were tried, also if nothing was found.
     ///
@@ -214,6 +223,9 @@ impl Explorer {
         let plans = plans(&first.points, first.can_crash);
         let mut summary = ExploreSummary { tried: 0, planned: plans.len(), points: first.points.len() };
         let mut findings = Findings::default();
+        for breach in &first.alone {
+            findings.add(&FaultPlan::default(), breach);
+        }
         for (disturbance, point) in plans {
             if summary.tried >= self.runs || self.wall.is_some_and(|wall| watch.elapsed() >= wall) {
                 break;
@@ -338,6 +350,7 @@ impl ExploredWorld {
             late: Vec::new(),
             fresh: Vec::new(),
             created: BTreeMap::new(),
+            alone: Vec::new(),
             length: 0,
             can_crash: false,
             text: String::new(),
@@ -436,6 +449,8 @@ async fn history(world: &World, extra: Duration, test: &impl AsyncFn(&World) -> 
     let resources = world.resources();
     let text = world.transcript().to_string();
     let can_crash = !world.shared.controllers.lock().is_empty();
+    let deliveries = world.server().transcript().deliveries();
+    let collects_garbage = world.collects_garbage.get();
     world.with_run(|run| {
         let entries = run.entries;
         let before = ObjectStates::new(run, NAMESPACE);
@@ -449,6 +464,7 @@ async fn history(world: &World, extra: Duration, test: &impl AsyncFn(&World) -> 
             late: changes_by_controllers(entries, converged, quiet),
             fresh: changes_by_controllers(entries, quiet, entries.len()),
             created: created_by_controllers(&entries[..converged.min(entries.len())]),
+            alone: judge_alone(run, quiet, &deliveries, collects_garbage),
             length: entries.len(),
             can_crash,
             text,
@@ -544,6 +560,11 @@ fn judge(ComparedWorlds { reference, explored }: ComparedWorlds<'_>) -> Vec<Brea
     let initial = |key: &Key| reference.initial.get(key).or_else(|| explored.initial.get(key)).cloned();
     let all = differences(initial, &by_part(&reference.objects), &by_part(&explored.objects));
     let mut breaches: Vec<Breach> = all.into_iter().map(|found| found.into_breach(Duration::ZERO, NAMESPACE)).collect();
+    let is_known = |breach: &Breach| reference.alone.iter().any(|known| known.fingerprint() == breach.fingerprint());
+    // What is left shows in the end state, too.
+    let alone = explored.alone.iter().filter(|breach| breach.oracle != LEFT || breaches.is_empty());
+    let alone: Vec<Breach> = alone.filter(|breach| !is_known(breach)).cloned().collect();
+    breaches.extend(alone);
     if breaches.is_empty() {
         let more = |(resource, count): (&String, &usize)| {
             let usual = reference.created.get(resource).copied().unwrap_or_default();
@@ -572,9 +593,12 @@ fn described(findings: &Findings, summary: &ExploreSummary) -> String {
     for (finding, (plan, _)) in all.into_iter().take(SHOWN_FINDINGS) {
         let fingerprint = &finding.fingerprint;
         let runs = finding.runs;
-        let plan = plan.token().faults_text();
         let _ = write!(text, "\n✗ {fingerprint} ({runs} runs)\n    {}", finding.breach);
-        let _ = write!(text, "\n    repeat it with Explorer::new().replay(\"{plan}\", test)");
+        let repeated = match &*plan.faults {
+            [] => "it happens without any fault".to_owned(),
+            _ => format!("repeat it with Explorer::new().replay(\"{}\", test)", plan.token().faults_text()),
+        };
+        let _ = write!(text, "\n    {repeated}");
     }
     let hidden = findings.len().saturating_sub(SHOWN_FINDINGS);
     if hidden > 0 {
@@ -626,5 +650,6 @@ impl super::controllers::WorldState {
     }
 }
 
+mod alone;
 #[cfg(test)]
 mod tests;

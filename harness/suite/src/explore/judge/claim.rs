@@ -14,9 +14,9 @@ use serde_json::Value;
 
 use super::breaches::of_change;
 use super::known::{clock_offsets, pod_key};
-use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::work::WorkWindow;
+use plumbline::explore::entries::changes;
+use plumbline::explore::work::WorkWindow;
 
 /// Returns the first claim that is dropped too soon.
 pub(super) fn dropped(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {

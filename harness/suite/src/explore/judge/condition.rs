@@ -19,8 +19,8 @@ use serde_json::{Map, Value, json};
 
 use super::breaches::of_change;
 use super::known::{node_states, pod_states, took_effect};
-use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
+use plumbline::explore::entries::changes;
 
 /// The oracle.
 const ORACLE: &str = "condition";

@@ -11,9 +11,9 @@ use plumbline::rules::recorder::SENDING;
 use plumbline::transcript::{Actor, Attributed as _, Exchange, RecordedReply, TranscriptEntry};
 
 use super::known::clock_steps;
-use crate::explore::run::entries::is_start;
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::observation::RequestKey;
+use plumbline::explore::entries::is_start;
 
 /// The disturbances of a run.
 #[derive(Debug, Default)]

@@ -23,10 +23,10 @@ use serde_json::{Value, json};
 
 use super::breaches::of_change;
 use super::known::{ReplacedNodes, node_key, node_states, pod_states, took_effect};
-use crate::explore::run::entries::{changes, key_of_request};
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::{KnownStep, Sighting, View};
-use crate::explore::run::work::WorkWindow;
+use plumbline::explore::entries::{changes, key_of_request};
+use plumbline::explore::knowledge::{KnownStep, Sighting, View};
+use plumbline::explore::work::WorkWindow;
 
 /// The oracle.
 const ORACLE: &str = "early";

@@ -30,9 +30,9 @@ use serde_json::{Value, json};
 use super::breaches::of_change;
 use super::disturbances::is_calm;
 use super::known::ReplacedNodes;
-use crate::explore::run::entries::{changes, is_start};
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::{KnownStep, View};
+use plumbline::explore::entries::{changes, is_start};
+use plumbline::explore::knowledge::{KnownStep, View};
 
 /// The reason of the Events about evictions because of a taint.
 const EVICTED: &str = "TaintManagerEviction";

@@ -13,8 +13,8 @@ use plumbline::transcript::{Attributed as _, EntryKind, Exchange, TranscriptEntr
 use serde_json::json;
 
 use super::known::{begin_of, clock_offsets};
-use crate::explore::run::entries::{key_of_request, request_of};
 use crate::explore::run::explored::ExploredRun;
+use plumbline::explore::entries::{key_of_request, request_of};
 
 /// The invariants that other oracles judge, by what the controller could know.
 const BY_KNOWLEDGE: [&str; 4] = [

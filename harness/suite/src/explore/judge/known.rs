@@ -9,9 +9,9 @@ use plumbline::rules::taints::toleration_limit_on;
 use plumbline::transcript::{EntryKind, RecordedJson, RecordedRequest, TranscriptEntry};
 use serde_json::Value;
 
-use crate::explore::run::entries::change_of;
-use crate::explore::run::knowledge::Knowledge;
-use crate::explore::run::work::WorkWindow;
+use plumbline::explore::entries::change_of;
+use plumbline::explore::knowledge::Knowledge;
+use plumbline::explore::work::WorkWindow;
 
 /// Returns the key of a pod.
 pub(super) fn pod_key(namespace: Option<&str>, name: &str) -> Key {

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use plumbline::expect::{is_subject_write, line};
 use plumbline::explore::breach::Breach;
-use plumbline::transcript::{EntryKind, TranscriptEntry};
+use plumbline::transcript::{EntryKind, TranscriptEntry, replica_of};
 use serde_json::json;
-
-use crate::subject::client_factory::replica_of;
 
 /// The oracle.
 pub const LEADER: &str = "leader";

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 
 use super::known::took_effect;
 use super::late::LATE_ORACLE;
-use crate::explore::run::entries::{has_failed, key_of_request};
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::{KnownStep, View};
+use plumbline::explore::entries::{has_failed, key_of_request};
+use plumbline::explore::knowledge::{KnownStep, View};
 
 /// Time after which an eviction is overdue if no request failed.
 const PROMPT: Duration = Duration::from_secs(15);

@@ -17,9 +17,9 @@ use plumbline::transcript::{Actor, Attributed as _, TranscriptEntry};
 
 use super::breaches::of_change;
 use super::known::{node_key, node_states};
-use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::work::WorkWindow;
+use plumbline::explore::entries::changes;
+use plumbline::explore::work::WorkWindow;
 
 /// Time without requests after which a request is the first one of its cycle: longer than clients wait between tries.
 const SILENCE: Duration = Duration::from_mins(1);

@@ -8,9 +8,9 @@ use super::backoff::is_backed_off;
 use super::breaches::of_write;
 use super::disturbances::Disturbances;
 use super::held::is_held;
-use crate::explore::run::entries::has_failed;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 use crate::explore::run::observation::{SubjectWrite, subject_write};
+use plumbline::explore::entries::has_failed;
 
 fn breach(write: &SubjectWrite) -> Breach {
     of_write(QUIET, write, converged_text(&write.text))

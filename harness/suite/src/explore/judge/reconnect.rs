@@ -10,8 +10,8 @@ use serde_json::json;
 use super::late::LATE_ORACLE;
 use super::tolerance::RECONNECT;
 use crate::explore::histories::facts::controls_subject;
-use crate::explore::run::entries::is_start;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
+use plumbline::explore::entries::is_start;
 
 /// The note of the server that watches break, before the resource, and after it.
 const BREAK: (&str, &str) = ("watches of ", " break");

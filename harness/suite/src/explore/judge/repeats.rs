@@ -14,8 +14,8 @@ use serde_json::Value;
 use super::breaches::of_change;
 use super::event::loses_events;
 use super::known::begin_of;
-use crate::explore::run::entries::has_failed;
 use crate::explore::run::explored::ExploredRun;
+use plumbline::explore::entries::has_failed;
 
 /// Returns the first Event that is counted more often in an instant than anything changed, the informers showed, or a
 /// request failed. Objects with many Events are left out: those that the recorder's limit holds back are counted with

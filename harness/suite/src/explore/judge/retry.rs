@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::explore::histories::facts::own_faults;
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::{KnownStep, View};
+use plumbline::explore::knowledge::{KnownStep, View};
 
 /// Difference of times that count as equal.
 const SAME: Duration = Duration::from_millis(1);

@@ -16,9 +16,9 @@ use plumbline::transcript::{
 use serde_json::{Value, json};
 
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::Knowledge;
 use crate::explore::run::observation::Observation;
 use crate::runner::RunRecord;
+use plumbline::explore::knowledge::Knowledge;
 
 /// Records a change of an object without a namespace.
 pub(super) fn change(

@@ -13,10 +13,10 @@ use plumbline::rules::nodes::{TTL_ANNOTATION, TTL_RANGES, next_ttl_range};
 use plumbline::transcript::Actor;
 
 use super::breaches::of_change;
-use crate::explore::run::entries::changes;
 use crate::explore::run::explored::ExploredRun;
-use crate::explore::run::knowledge::{KnownStep, View};
-use crate::explore::run::work::WorkWindow;
+use plumbline::explore::entries::changes;
+use plumbline::explore::knowledge::{KnownStep, View};
+use plumbline::explore::work::WorkWindow;
 
 /// Returns the first TTL that does not follow from the number of nodes.
 pub(super) fn wrong_values(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {

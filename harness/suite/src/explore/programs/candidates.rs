@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use plumbline::explore::faults::point::Site;
 use plumbline::explore::faults::{Disturbance, FaultTrait};
-use plumbline::explore::schedule::in_turns;
+use plumbline::explore::schedule::in_turns_by;
 use plumbline::fixture::pattern::Verb;
 
 use super::job::{PlannedFault, Point};
@@ -74,13 +74,15 @@ pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candida
             all.push((hasher.finish(), class, (disturbance, point.clone())));
         }
     }
-    all.sort_by_key(|entry| entry.0);
     // The faults that programs meet most, at writes and events, before the others.
     let (likely, others): (Vec<_>, Vec<_>) =
         all.into_iter().partition(|(_, _, (fault, point))| is_likely(*fault, point));
-    let in_turns =
-        |plans: Vec<(u64, String, PlannedFault)>| in_turns(plans.into_iter().map(|(_, class, plan)| (class, plan)));
-    let plans = [in_turns(likely), in_turns(others)].concat();
+    // The seed decides which kind comes first. Of a kind the first point, the last, and then those between.
+    let ordered = |plans: Vec<(u64, String, PlannedFault)>| {
+        let plans = plans.into_iter().map(|(hash, class, plan)| (class, (hash, plan)));
+        in_turns_by(|(hash, _)| *hash, plans).into_iter().map(|(_, plan)| plan).collect::<Vec<_>>()
+    };
+    let plans = [ordered(likely), ordered(others)].concat();
     Candidates { plans, equal }
 }
 
@@ -182,6 +184,17 @@ mod tests {
         let of = |name: &str| found.plans.iter().filter(|(fault, _)| fault.name() == name).count();
         assert_eq!((of("500"), of("crash-before"), of("denied-10m"), of("409")), (2, 2, 1, 0));
         assert!(found.equal > 0);
+    }
+
+    #[test]
+    fn the_last_request_of_a_kind_comes_second() {
+        let points: Vec<Point> = (1..=9).map(|number| point("PUT", number, number as usize)).collect();
+        for seed in 1..4 {
+            let found = candidates(&points, seed, FaultProfile::All);
+            let of_kind = found.plans.iter().filter(|(fault, _)| fault.name() == "409");
+            let order: Vec<u32> = of_kind.map(|(_, point)| point.occurrence).take(3).collect();
+            assert_eq!(order, [1, 9, 5]);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use plumbline::transcript::{Change, EntryKind, RecordedRequest, TranscriptEntry}
 use serde_json::Value;
 
 use super::state::key;
-use crate::explore::run::entries::is_of_subject;
+use plumbline::explore::entries::is_of_subject;
 
 /// The annotation with the holder of a lock.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

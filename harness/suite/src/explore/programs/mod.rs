@@ -9,13 +9,12 @@
 //!
 //! - [`job`]: the job of a run, and the facts that it returns
 //! - [`worker`]: the process that runs one plan · [`script`]: its steps
-//! - `survey`: the facts of a run · `blind`: writes of what the program had not seen · `locks`: of its leader
+//! - `survey`: the facts of a run · `locks`: those of its leader
 //! - [`state`]: the state at the end of a run, without what differs from run to run
 //! - [`reference`]: runs without faults, and what they show · [`candidates`]: the plans that follow from them
 //! - [`oracles`]: judge the facts · [`search`]: tries plans · [`shrink`]: makes findings small
 //! - [`report`], [`page`]: the result
 
-mod blind;
 pub mod candidates;
 pub mod job;
 pub mod launch;

@@ -16,15 +16,16 @@ use plumbline::transcript::{
 };
 use serde_json::Value;
 
-use super::blind::blind;
-use super::job::{Deletion, Ending, EndingKind, Facts, Point, RecordedExit, Request, millis};
+use super::job::{Blind, Deletion, Ending, EndingKind, Facts, Point, RecordedExit, Request, millis};
 use super::locks::Locks;
 use super::script::ProgramScript;
 use super::state::{EVENTS, EndState, Expected, key, stable_name};
 use crate::explore::histories::facts::step_times;
-use crate::explore::run::entries::{change_of, is_of_subject, key_of_request};
-use crate::explore::run::knowledge::Knowledge;
 use crate::runner::{ProgramExit, RunError, RunRecord};
+use plumbline::explore::blind::blind;
+use plumbline::explore::entries::{change_of, is_of_subject, key_of_request};
+use plumbline::explore::knowledge::Knowledge;
+use plumbline::explore::left::left;
 
 /// Number of requests that the facts list.
 const MOST_REQUESTS: usize = 5000;
@@ -136,7 +137,10 @@ pub(super) fn survey(
             failed_steps: failed_steps(script, record),
             points: found_points(record, &entries[..converged.max(begin)], script, (&random, &locks)),
             state: state(record, until, expected),
-            left: left(&states, until),
+            left: left(&states, until)
+                .into_iter()
+                .map(|(left, why)| (key(&left.resource, left.namespace.as_deref(), &left.name), why))
+                .collect(),
             stuck: stuck(&states, &finalizers),
             by_steps: by_steps(until, &random),
             idle_faults: record.idle_faults.clone(),
@@ -289,7 +293,12 @@ fn follow(facts: &mut Facts, record: &RunRecord, entries: &[TranscriptEntry], de
     let knowledge = Knowledge::new(&begin, entries, deliveries);
     for (entry, exchange) in requests(entries).filter(|(entry, _)| entry.actor().is_subject()) {
         facts.by_update.extend(status_by_update(entry, exchange, &knowledge, entries));
-        facts.blind.extend(blind(&knowledge, entries, entry, exchange));
+        facts.blind.extend(blind(&knowledge, entries, entry, exchange).map(|breach| Blind {
+            resource: breach.resource,
+            verb: breach.kind,
+            at: millis(breach.at),
+            text: breach.text,
+        }));
     }
 }
 
@@ -450,66 +459,6 @@ fn text(record: &RunRecord, entries: &[TranscriptEntry]) -> String {
         text.push_str("\n(the rest is left out)\n");
     }
     text
-}
-
-/// Returns the objects that the program left behind: those whose owners are gone, and those that it made for an object
-/// that was deleted.
-fn left(states: &ObjectStates, entries: &[TranscriptEntry]) -> BTreeMap<String, String> {
-    let uids: BTreeSet<&str> = states.objects().filter_map(|object| object.uid()).collect();
-    let made: BTreeSet<Key> = changes(entries)
-        .filter(|change| change.old.is_none())
-        .filter(|change| {
-            let request = change.request.and_then(|seq| entries.get(seq));
-            request.is_some_and(|request| request.actor().is_subject())
-        })
-        .map(plumbline::expect::world::key_of_change)
-        .collect();
-    let gone = deleted_by_users(entries, states);
-    let mut found = BTreeMap::new();
-    for (object_key, object) in states.keyed().filter(|(key, _)| made.contains(*key)) {
-        let owners = metadata::owner_references(object);
-        let of_gone = owners.iter().all(|owner| !uids.contains(owner["uid"].as_str().unwrap_or_default()));
-        let name = key(&object_key.resource, object_key.namespace.as_deref(), &object_key.name);
-        if owners.is_empty() {
-            let near = |gone: &&Key| gone.namespace.is_none() || gone.namespace == object_key.namespace;
-            if let Some(gone) = gone.iter().filter(near).find(|gone| names(object, &gone.name)) {
-                found.insert(name, format!("it was made for {}/{}, which is deleted", gone.resource, gone.name));
-            }
-        } else if of_gone {
-            let owner = &owners[0];
-            let text = format!("its owner {} {} is gone", owner["kind"], owner["name"]);
-            found.insert(name, text.replace('"', ""));
-        }
-    }
-    found
-}
-
-/// Returns the custom objects that steps deleted and that are gone at the end.
-fn deleted_by_users(entries: &[TranscriptEntry], states: &ObjectStates) -> BTreeSet<Key> {
-    let custom = |group: &str| group.contains('.') && !group.ends_with(".k8s.io");
-    let deleted = entries.iter().filter_map(|entry| match &entry.what {
-        EntryKind::Change(change) if change.new.is_none() && custom(&change.group) => {
-            Some(plumbline::expect::world::key_of_change(change))
-        }
-        _ => None,
-    });
-    deleted.filter(|key| states.get(key).is_none()).collect()
-}
-
-/// Returns true if the object's name or one of its labels or annotations has `name` in it.
-fn names(object: &Value, name: &str) -> bool {
-    let has = |text: &str| {
-        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').any(|word| word == name) || text == name
-    };
-    let values = |field: &str| {
-        let values = object["metadata"][field].as_object().into_iter().flat_map(|fields| fields.values());
-        values.filter_map(Value::as_str).any(has)
-    };
-    let own = metadata::name(object);
-    own.starts_with(&format!("{name}-"))
-        || own.ends_with(&format!("-{name}"))
-        || values("labels")
-        || values("annotations")
 }
 
 /// Returns the finalizers that the program adds or removes, in this run or in that without faults.

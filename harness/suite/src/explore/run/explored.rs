@@ -10,10 +10,10 @@ use plumbline::explore::state::ChangedObjects;
 use plumbline::fixture::Fixture;
 use plumbline::transcript::TranscriptEntry;
 
-use super::knowledge::Knowledge;
 use super::moments::Moment;
 use super::observation::Observation;
 use crate::runner::RunRecord;
+use plumbline::explore::knowledge::Knowledge;
 
 /// The run of a fixture without faults.
 #[derive(Debug, Clone)]

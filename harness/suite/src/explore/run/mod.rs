@@ -4,18 +4,12 @@
 //! - [`execute`]: runs it
 //! - [`observation`]: the facts of a run
 //! - [`explored`]: a run to judge, and the run without faults to compare it with
-//! - [`knowledge`]: the states of objects that the subject could know
-//! - [`work`]: the work to which a request of a controller belongs
-//! - [`entries`]: what the entries of a transcript are about
 //! - [`moments`]: the circumstances of the points of a run
 //! - [`marks`]: the situations that an exploration is to see at least once
 
-pub mod entries;
 pub mod execute;
 pub mod explored;
-pub mod knowledge;
 pub mod marks;
 pub mod moments;
 pub mod observation;
 pub mod script;
-pub mod work;

@@ -10,9 +10,9 @@ use plumbline::invariants;
 use plumbline::rules::recorder::event_of;
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
 
-use super::entries::changed_by;
 use super::script::Script;
 use crate::runner::RunRecord;
+use plumbline::explore::entries::changed_by;
 
 /// The facts of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -18,13 +18,13 @@ use crate::explore::judge::leader::elects;
 use crate::explore::judge::{self, OracleVerdict};
 use crate::explore::run::execute::{Divergence, execute, execute_until, first_divergence};
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
-use crate::explore::run::knowledge::Knowledge;
 use crate::explore::run::marks::marks;
 use crate::explore::run::moments;
 use crate::explore::run::observation::{Observation, observe};
 use crate::explore::run::script::{Script, script};
 use crate::runner::RunRecord;
 use crate::runner::suite::TestBed;
+use plumbline::explore::knowledge::Knowledge;
 
 /// Wall time after which a run counts as hanging; most take milliseconds.
 pub(in crate::explore) const HANG: Duration = Duration::from_mins(1);

@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
-
 use super::entries::{has_failed, is_start};
-use crate::subject::client_factory::replica_of;
+use crate::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry, replica_of};
 
 /// Time between a reply and the sender's next request within which both belong to the same work: pauses between tries
 /// are shorter, and those between the cycles of a controller longer.
@@ -112,10 +110,10 @@ pub(super) fn begins_of_work(entries: &[TranscriptEntry]) -> BTreeMap<usize, usi
 
 #[cfg(test)]
 mod tests {
-    use plumbline::transcript::{Origin, RecordedReply, RecordedRequest, Transcript};
     use rstest::rstest;
 
     use super::*;
+    use crate::transcript::{Origin, RecordedReply, RecordedRequest, Transcript};
 
     /// Requests by their time in milliseconds, verb and path, and the status of their reply.
     type Requests<'a> = &'a [(u64, &'a str, u16)];

@@ -1,9 +1,9 @@
 //! Finds the entries of a transcript that are about an object. Pure.
 
-use plumbline::expect::world::Key;
-use plumbline::expect::{BrokenPromise, Run};
-use plumbline::transcript::by_object::STARTS;
-use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
+use crate::expect::world::Key;
+use crate::expect::{BrokenPromise, Run};
+use crate::transcript::by_object::STARTS;
+use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
 
 /// Returns the changes of a resource's objects by `actor`.
 pub fn changes<'e>(
@@ -49,6 +49,14 @@ pub fn has_failed(exchange: &Exchange) -> bool {
 #[must_use]
 pub fn is_start(entry: &TranscriptEntry) -> bool {
     matches!(&entry.what, EntryKind::Note(text) if text == STARTS)
+}
+
+/// Returns true for the note that all controllers start, or the one that sent `request`.
+#[must_use]
+pub fn is_start_of(entry: &TranscriptEntry, request: &TranscriptEntry) -> bool {
+    let EntryKind::Note(text) = &entry.what else { return false };
+    let one = [" starts", " crashes and starts again"].iter().find_map(|end| text.strip_suffix(end));
+    text == STARTS || one.is_some_and(|name| name == request.actor().name())
 }
 
 /// Returns true for a change by the subject.

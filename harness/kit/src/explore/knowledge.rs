@@ -9,15 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use plumbline::expect::world::{Key, ObjectStates, key_of_change};
-use plumbline::metadata;
-use plumbline::transcript::{
-    Attributed, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, TranscriptEntry,
-};
-
-use super::entries::{is_start, key_of_request};
+use super::entries::{is_start, is_start_of, key_of_request};
 use super::work::{WorkWindow, begins_of_work, replica};
-use crate::subject::client_factory::replica_of;
+use crate::expect::world::{Key, ObjectStates, key_of_change};
+use crate::metadata;
+use crate::transcript::{
+    Attributed, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, TranscriptEntry, replica_of,
+};
 
 /// A state of an object that an informer of the subject shows from a moment on.
 #[derive(Debug, Clone, Copy)]
@@ -351,7 +349,8 @@ impl<'a> Knowledge<'a> {
     #[must_use]
     pub fn known_objects(&self, key: &Key, seq: usize) -> Vec<&'a RecordedJson> {
         let Some(object) = self.keys.get(key).copied() else { return Vec::new() };
-        let started = self.started(seq);
+        let is_start = |entry: &TranscriptEntry| self.entries.get(seq).is_some_and(|sent| is_start_of(entry, sent));
+        let started = self.entries[..seq.min(self.entries.len())].iter().rposition(is_start).unwrap_or_default();
         let is_recent = |position: usize| (started..=seq).contains(&position);
         let mut seen = self.of_object[object].iter().map(|place| &self.sightings[*place]);
         let seen = seen.rfind(|sighting| is_recent(sighting.position)).and_then(|sighting| sighting.state);

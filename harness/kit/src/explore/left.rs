@@ -1,0 +1,80 @@
+//! Objects that controllers leave behind when those that they were made for are deleted. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::expect::world::{Key, ObjectStates, key_of_change};
+use crate::metadata;
+use crate::transcript::{Attributed as _, Change, EntryKind, TranscriptEntry};
+
+/// The oracle of what is left.
+pub const LEFT: &str = "left";
+
+fn changes(entries: &[TranscriptEntry]) -> impl Iterator<Item = &Change> {
+    entries.iter().filter_map(|entry| match &entry.what {
+        EntryKind::Change(change) => Some(&**change),
+        _ => None,
+    })
+}
+
+/// Returns the objects that controllers left behind: those whose owners are gone, and those that they made for an
+/// object that was deleted, each with the reason.
+#[must_use]
+pub fn left(states: &ObjectStates, entries: &[TranscriptEntry]) -> BTreeMap<Key, String> {
+    let uids: BTreeSet<&str> = states.objects().filter_map(|object| object.uid()).collect();
+    let made: BTreeSet<Key> = changes(entries)
+        .filter(|change| change.old.is_none())
+        .filter(|change| {
+            let request = change.request.and_then(|seq| entries.get(seq));
+            request.is_some_and(|request| request.actor().is_subject())
+        })
+        .map(key_of_change)
+        .collect();
+    let gone = deleted_by_users(entries, states);
+    let mut found = BTreeMap::new();
+    for (object_key, object) in states.keyed().filter(|(key, _)| made.contains(*key)) {
+        let owners = metadata::owner_references(object);
+        let of_gone = owners.iter().all(|owner| !uids.contains(owner["uid"].as_str().unwrap_or_default()));
+        if owners.is_empty() {
+            let near = |gone: &&Key| gone.namespace.is_none() || gone.namespace == object_key.namespace;
+            if let Some(gone) = gone.iter().filter(near).find(|gone| names(object, &gone.name)) {
+                found.insert(
+                    object_key.clone(),
+                    format!("it was made for {}/{}, which is deleted", gone.resource, gone.name),
+                );
+            }
+        } else if of_gone {
+            let owner = &owners[0];
+            let text = format!("its owner {} {} is gone", owner["kind"], owner["name"]);
+            found.insert(object_key.clone(), text.replace('"', ""));
+        }
+    }
+    found
+}
+
+/// Returns the custom objects that steps deleted and that are gone at the end.
+fn deleted_by_users(entries: &[TranscriptEntry], states: &ObjectStates) -> BTreeSet<Key> {
+    let custom = |group: &str| group.contains('.') && !group.ends_with(".k8s.io");
+    let deleted = entries.iter().filter_map(|entry| match &entry.what {
+        EntryKind::Change(change) if change.new.is_none() && custom(&change.group) => Some(key_of_change(change)),
+        _ => None,
+    });
+    deleted.filter(|key| states.get(key).is_none()).collect()
+}
+
+/// Returns true if the object's name or one of its labels or annotations has `name` in it.
+fn names(object: &Value, name: &str) -> bool {
+    let has = |text: &str| {
+        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').any(|word| word == name) || text == name
+    };
+    let values = |field: &str| {
+        let values = object["metadata"][field].as_object().into_iter().flat_map(|fields| fields.values());
+        values.filter_map(Value::as_str).any(has)
+    };
+    let own = metadata::name(object);
+    own.starts_with(&format!("{name}-"))
+        || own.ends_with(&format!("-{name}"))
+        || values("labels")
+        || values("annotations")
+}
