@@ -2,7 +2,9 @@
 //! Missing fields and fields of another type read as empty. [`crate::object_lifecycle`] has the steps of an object's
 //! life.
 
-use crate::json::{Map, Value, json};
+#[cfg(any(test, feature = "controllers"))]
+use crate::json::json;
+use crate::json::{Map, Value};
 
 /// Returns `metadata`; null if it is missing.
 fn metadata(object: &Value) -> &Value {
@@ -95,16 +97,19 @@ pub(crate) fn set(object: &mut Value, field: &str, value: impl Into<Value>) {
 }
 
 /// Sets a label.
+#[cfg(feature = "controllers")]
 pub(crate) fn set_label(object: &mut Value, key: &str, value: impl Into<Value>) {
     object_or_replace(fields_mut(object).entry("labels").or_insert(Value::Null)).insert(key, value.into());
 }
 
 /// Sets an annotation.
+#[cfg(feature = "controllers")]
 pub(crate) fn set_annotation(object: &mut Value, key: &str, value: impl Into<Value>) {
     object_or_replace(fields_mut(object).entry("annotations").or_insert(Value::Null)).insert(key, value.into());
 }
 
 /// Returns the reference to an object of a kind, as events and claims have it.
+#[cfg(feature = "controllers")]
 pub(crate) fn reference(api_version: &str, kind: &str, object: &Value) -> Value {
     json!({"apiVersion": api_version, "kind": kind, "namespace": namespace(object), "name": name(object),
         "uid": uid(object), "resourceVersion": resource_version(object)})

@@ -436,6 +436,7 @@ impl ApiServer {
     }
 
     /// Returns a stored object in decoded form, from the cache if possible.
+    #[cfg(feature = "controllers")]
     pub(crate) fn decoded(&self, stored: &StoredObject) -> Value {
         Value::clone(&self.decode_cache().get(stored))
     }

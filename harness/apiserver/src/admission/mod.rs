@@ -36,12 +36,12 @@ use crate::registry::{ObjectLister, Registry, Resource};
 use crate::schema::{self, Schema};
 use crate::status::Status;
 
-pub(crate) use attributes::{AdmissionOperation, Attributes, GROUP, Gvk, Gvr};
+pub(crate) use attributes::{AdmissionOperation, Attributes, Gvk, Gvr};
 pub(crate) use config::AdmissionConfig;
-#[cfg(feature = "controllers")]
-pub(crate) use config::type_errors;
 use matching::Invocation;
 use reinvocation::Reinvocation;
+#[cfg(feature = "controllers")]
+pub(crate) use {attributes::GROUP, config::type_errors};
 
 /// The server, as far as admission needs it.
 pub(crate) trait AdmissionHost: Sync {

@@ -75,6 +75,7 @@ impl QuotaRequest<'_> {
     }
 
     /// Returns true if the old object, if there is one, uses other amounts than the new one, or counts in other scopes.
+    #[cfg(feature = "controllers")]
     pub(crate) fn changes_usage(&self) -> bool {
         let claims = self.is("persistentvolumeclaims");
         self.old.is_none_or(|old| {

@@ -63,8 +63,13 @@ impl Source {
 
     /// Returns the code without comments and without the items under `#[cfg(test)]`.
     fn code(&self) -> String {
+        self.code_without(|attribute| attribute == "#[cfg(test)]")
+    }
+
+    /// Returns the code without comments and without the items under an attribute that `is_left_out` names.
+    fn code_without(&self, is_left_out: impl Fn(&str) -> bool) -> String {
         let mut code = String::new();
-        self.lines(|line| {
+        self.lines(is_left_out, |line| {
             code.push_str(line.split_once("//").map_or(line, |(code, _)| code));
             code.push('\n');
         });
@@ -73,17 +78,18 @@ impl Source {
 
     /// Returns the paths of the modules that are declared for tests only.
     fn test_modules(&self) -> Vec<Vec<&str>> {
-        let names = self.lines(|_| {}).into_iter().filter_map(|item| item.strip_prefix("mod ")?.strip_suffix(';'));
+        let items = self.lines(|attribute| attribute == "#[cfg(test)]", |_| {});
+        let names = items.into_iter().filter_map(|item| item.strip_prefix("mod ")?.strip_suffix(';'));
         names.map(|name| self.module().into_iter().chain([name]).collect()).collect()
     }
 
-    /// Passes the lines that are compiled without tests to `each`; returns the first lines of the other items. The code
-    /// is formatted: an item ends with a semicolon, or with a brace below its first letter.
-    fn lines<'a>(&'a self, mut each: impl FnMut(&'a str)) -> Vec<&'a str> {
+    /// Passes the lines that are under no attribute that `is_left_out` names to `each`; returns the first lines of the
+    /// other items. The code is formatted: an item ends with a semicolon, or with a brace below its first letter.
+    fn lines<'a>(&'a self, is_left_out: impl Fn(&str) -> bool, mut each: impl FnMut(&'a str)) -> Vec<&'a str> {
         let mut items = Vec::new();
         let mut lines = self.0.text.lines();
         while let Some(line) = lines.next() {
-            if line.trim() != "#[cfg(test)]" {
+            if !is_left_out(line.trim()) {
                 each(line);
                 continue;
             }
@@ -91,7 +97,7 @@ impl Source {
             let Some(item) = lines.by_ref().find(|line| !line.trim_start().starts_with("#[")) else { break };
             items.push(item.trim());
             if !item.ends_with([';', '}']) {
-                _ = lines.by_ref().find(|line| *line == end);
+                _ = lines.by_ref().find(|line| line.strip_prefix(&end).is_some_and(|rest| ["", ";"].contains(&rest)));
             }
         }
         items
@@ -400,6 +406,90 @@ fn packages_depend_on_each_other_in_one_direction() {
         offences.extend(foreign.map(|name| format!("{package} depends on {name}")));
     }
     assert!(offences.is_empty(), "packages depend on each other:\n  {}", offences.join("\n  "));
+}
+
+/// The features of an attribute such as `#[cfg(feature = "a")]`, of which any compiles the item below it.
+fn features(attribute: &str) -> BTreeSet<&str> {
+    let is_gate = attribute.starts_with("#[cfg(") && !attribute.contains("not(");
+    attribute.split("feature = \"").skip(1).filter(|_| is_gate).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// Returns the modules that are compiled with some features only, by path.
+fn modules_of_features(sources: &[Source]) -> BTreeMap<Vec<&str>, BTreeSet<&str>> {
+    let mut found = BTreeMap::new();
+    for source in sources {
+        let lines: Vec<&str> = source.0.text.lines().collect();
+        for pair in lines.windows(2) {
+            let declaration = pair[1].trim_start_matches("pub ").trim_start_matches("pub(crate) ");
+            let name = declaration.strip_prefix("mod ").and_then(|rest| rest.strip_suffix(';'));
+            let features = features(pair[0]);
+            if let Some(name) = name.filter(|_| !features.is_empty()) {
+                found.insert(source.module().into_iter().chain([name]).collect(), features);
+            }
+        }
+    }
+    found
+}
+
+/// Returns the imports of modules that other features compile than those of the importing file.
+fn imports_without_the_feature(sources: &[Source]) -> Vec<String> {
+    let gated = modules_of_features(sources);
+    let tests: BTreeSet<Vec<&str>> = sources.iter().flat_map(Source::test_modules).collect();
+    let mut offences = Vec::new();
+    for source in sources.iter().filter(|source| !tests.contains(&source.module())) {
+        let module = source.module();
+        let own = (1..=module.len()).find_map(|depth| gated.get(&module[..depth]));
+        let code = source
+            .code_without(|line| line == "#[cfg(test)]" || line.starts_with("#[cfg(") && line.contains("feature ="));
+        for name in names_below(&[], &code, module.len()) {
+            let Some(features) = gated.get(&vec![name.as_str()]) else { continue };
+            if !own.is_some_and(|own| own.is_subset(features)) {
+                offences.push(format!("{}: crate::{name} is there with {features:?} only", source.0.path));
+            }
+        }
+    }
+    offences
+}
+
+/// The test build has all features, so it does not show this; users of the kit, for example, have no `listener`.
+#[test]
+fn modules_of_a_feature_are_imported_with_it_only() {
+    for name in CRATES {
+        let offences = imports_without_the_feature(&sources_of(name));
+        assert!(offences.is_empty(), "{name}: put the import behind the feature:\n  {}", offences.join("\n  "));
+    }
+}
+
+#[test]
+fn imports_without_the_feature_are_found() {
+    const ROOT: &str = r#"
+mod always;
+#[cfg(feature = "a")]
+mod one;
+#[cfg(any(feature = "a", feature = "b"))]
+pub mod both;
+"#;
+    const ALWAYS: &str = r#"
+use crate::one::X;
+#[cfg(feature = "a")]
+use crate::both;
+fn f() {
+    #[cfg(feature = "a")]
+    let x = match 1 {
+        _ => crate::one::Y,
+    };
+    crate::both::g();
+}
+"#;
+    let files = sample(&[
+        ("lib.rs", ROOT),
+        ("always.rs", ALWAYS),
+        ("one.rs", "use crate::both::g;\n"),
+        ("both.rs", "use crate::one::X;\n"),
+    ]);
+    let found = imports_without_the_feature(&files);
+    let found: Vec<&str> = found.iter().filter_map(|line| line.split(" is there").next()).collect();
+    assert_eq!(found, ["always.rs: crate::one", "always.rs: crate::both", "both.rs: crate::one"]);
 }
 
 /// The files of a crate, by path.
