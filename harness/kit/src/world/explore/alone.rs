@@ -1,10 +1,11 @@
 //! The oracles that need no other run: they judge the run without faults, too. Pure.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::objects::NAMESPACE;
 use crate::expect::world::{Key, ObjectStates};
-use crate::expect::{Run, requests};
+use crate::expect::{Run, line, requests};
 use crate::explore::blind::{blind, lacks_precondition};
 use crate::explore::breach::Breach;
 use crate::explore::knowledge::Knowledge;
@@ -12,11 +13,17 @@ use crate::explore::left::{LEFT, left};
 use crate::metadata;
 use crate::transcript::{Attributed as _, Delivery, TranscriptEntry};
 
+/// Statuses of requests that cannot succeed as they are.
+const INVALID: [u16; 4] = [400, 405, 415, 422];
+/// Refusals of a request from which on it is repeated in vain.
+const REFUSALS: usize = 5;
+
 /// Returns the breaches by the entries of `run` up to `quiet`.
 pub(super) fn judge_alone(run: &Run<'_>, quiet: usize, deliveries: &[Delivery], collects_garbage: bool) -> Vec<Breach> {
     let entries = &run.entries[..quiet.min(run.entries.len())];
     let begin = ObjectStates::new(run, NAMESPACE);
     let mut found = overwritten(&begin, entries, deliveries);
+    found.extend(refused(entries));
     found.extend(left_behind(&begin.after(entries), entries, collects_garbage));
     found
 }
@@ -31,6 +38,30 @@ fn overwritten(begin: &ObjectStates, entries: &[TranscriptEntry], deliveries: &[
     }
     let knowledge = Knowledge::new(begin, entries, deliveries);
     meant.filter_map(|(entry, exchange)| blind(&knowledge, entries, entry, exchange)).collect()
+}
+
+/// Returns requests that the server refuses as invalid again and again. A controller that tries, and does something
+/// else when it is refused, stays below the limit. A conflict, and what a fault answers, is no mistake of the request.
+fn refused(entries: &[TranscriptEntry]) -> Vec<Breach> {
+    let mut counts: BTreeMap<(&str, &str, u16), usize> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (entry, exchange) in requests(entries).filter(|(entry, _)| entry.actor().is_subject()) {
+        let Some(reply) = exchange.reply.as_ref().filter(|reply| reply.fault.is_none()) else { continue };
+        if !INVALID.contains(&reply.status) {
+            continue;
+        }
+        let request = &exchange.request;
+        let count = counts.entry((&request.verb, &request.path, reply.status)).or_default();
+        *count += 1;
+        if *count == REFUSALS {
+            let why = reply.message.as_deref().unwrap_or_default();
+            let text = format!("{}, {REFUSALS} times: {why}", line(entry, exchange));
+            let kind = format!("{} {}", request.verb, reply.status);
+            let breach = Breach::of_run("refused", &kind, entry.at, text);
+            found.push(Breach { resource: request.resource.clone(), ..breach });
+        }
+    }
+    found
 }
 
 /// Returns what controllers made for objects that are deleted. Without garbage collection, what has an owner stays.

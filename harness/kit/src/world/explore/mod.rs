@@ -191,8 +191,9 @@ impl Explorer {
     /// - **blind**: no object is deleted or overwritten, without a precondition, of which they had not seen the present
     ///   state.
     /// - **left**: nothing is left that they made for a custom object that was deleted.
+    /// - **refused**: they send no request five times that the server refuses as invalid.
     ///
-    /// The last two judge the run without faults as well.
+    /// The last three judge the run without faults as well.
     ///
     /// A line on standard error says how many faults were tried, also if nothing was found.
     ///

@@ -186,6 +186,88 @@ fn a_world_that_runs_away_is_a_finding() {
     assert!(error.contains("the run was stopped after") && error.contains("POST configmaps"), "{error}");
 }
 
+fn pause(time: Duration) -> impl Future<Output = ()> {
+    let clock = plumbline_apiserver::clock::Clock::virtual_from(crate::time::epoch());
+    async move { clock.sleep(time).await }
+}
+
+/// Creates a ConfigMap whose name is invalid, again and again.
+async fn insist(client: Client) {
+    let map = serde_json::from_value(map("Not_A_Name")).expect("a ConfigMap");
+    loop {
+        drop(maps(client.clone()).create(&PostParams::default(), &map).await);
+        pause(seconds(60)).await;
+    }
+}
+
+/// Creates a ConfigMap for a widget, without an owner.
+async fn leave(client: Client) {
+    create_once_as("w-data", client).await;
+}
+
+async fn create_once_as(name: &str, client: Client) {
+    let map = serde_json::from_value(map(name)).expect("a ConfigMap");
+    while !matches!(maps(client.clone()).get_opt(name).await, Ok(Some(_))) {
+        drop(maps(client.clone()).create(&PostParams::default(), &map).await);
+        pause(seconds(1)).await;
+    }
+    std::future::pending::<()>().await;
+}
+
+/// Looks at a ConfigMap, and deletes the one of that name ten seconds later.
+async fn delete_late(client: Client) {
+    if matches!(maps(client.clone()).get_opt("a").await, Ok(Some(_))) {
+        pause(seconds(10)).await;
+        drop(maps(client.clone()).delete("a", &kube::api::DeleteParams::default()).await);
+    }
+    std::future::pending::<()>().await;
+}
+
+const WIDGETS: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: { name: widgets.example.org }
+spec:
+  group: example.org
+  scope: Namespaced
+  names: { plural: widgets, kind: Widget }
+  versions: [{ name: v1, served: true, storage: true, schema: { openAPIV3Schema: { type: object } } }]
+---
+apiVersion: example.org/v1
+kind: Widget
+metadata: { name: w }
+";
+
+#[test]
+fn what_the_run_without_faults_shows_is_a_finding() {
+    let found = |test: &(dyn Fn(&World) -> Result + Sync)| {
+        let explored = Explorer::new().runs(1).explore(async |t| {
+            test(t)?;
+            t.create(WIDGETS).await?;
+            t.advance(seconds(5)).await?;
+            t.delete("widgets/w").await?;
+            if t.object("configmaps/a").await?.is_some() {
+                t.delete("configmaps/a").await?;
+                t.create(&map("a")).await?;
+            }
+            t.advance(seconds(115)).await
+        });
+        explored.expect_err("a finding").to_string()
+    };
+    let refused = found(&|t| t.run("insister", insist));
+    assert!(refused.contains("✗ refused · configmaps · create 422") && refused.contains("5 times"), "{refused}");
+    let left = found(&|t| t.run("leaver", leave));
+    assert!(left.contains("configmaps/w-data is left: it was made for widgets/w, which is deleted"), "{left}");
+    let blind = found(&|t| {
+        t.seed([map("a")])?;
+        t.run("deleter", delete_late)
+    });
+    assert!(blind.contains("✗ blind · configmaps · delete") && blind.contains("preconditions.uid"), "{blind}");
+    for text in [refused, left, blind] {
+        assert!(text.contains("it happens without any fault"), "{text}");
+    }
+}
+
 #[test]
 fn an_exploration_that_tried_too_little_fails() {
     let error = Explorer::new().time(Duration::ZERO).explore(labelled).expect_err("nothing was tried").to_string();
