@@ -38,6 +38,8 @@ class Suite:
     into_package: dict = field(default_factory=dict)
     # Folders of the source whose packages are used instead of the installed ones.
     paths: list = field(default_factory=list)
+    # Files of the installed package that a build makes, which the source lacks.
+    from_package: list = field(default_factory=list)
 
 
 SUITES = {
@@ -46,6 +48,7 @@ SUITES = {
         "418ce61",
         ["kr8s/tests", "-o", "addopts=", "-o", "xfail_strict=false"],
         paths=["."],
+        from_package=["kr8s/_version.py"],
     ),
     "lightkube": Suite("gtsystem/lightkube", "2f41260", ["e2e-tests"]),
     "kubernetes": Suite(
@@ -140,6 +143,8 @@ def run_pytest(suite, source, kubeconfig, folder):
     for path, place in suite.into_package.items():
         copy = shutil.copytree if (source / path).is_dir() else shutil.copy
         copy(source / path, packages / place, **({"dirs_exist_ok": True} if copy is shutil.copytree else {}))
+    for path in suite.from_package:
+        shutil.copy(packages / path, source / path)
     home = folder / "home"
     (home / ".kube").mkdir(parents=True, exist_ok=True)
     shutil.copy(kubeconfig, home / ".kube" / "config")
@@ -152,7 +157,8 @@ def run_pytest(suite, source, kubeconfig, folder):
         "PATH": os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]),
     }
     report = folder / "junit.xml"
-    options = ["-p", "suite_plugin", "-p", "no:cacheprovider", "-q", "--timeout", "180", "--junitxml", report]
+    options = ["-p", "suite_plugin", "-p", "no:cacheprovider", "-q", "--tb=native", "--timeout", "180"]
+    options += ["--junitxml", report]
     with open(folder / "pytest.log", "w", encoding="utf-8") as log:
         subprocess.run(
             [sys.executable, "-P", "-m", "pytest", *options, *suite.arguments],
