@@ -1,13 +1,16 @@
 //! Writes and deletions of objects whose present state the program had not seen. Pure.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::breach::Breach;
 use super::entries::{change_of, key_of_request};
 use super::knowledge::Knowledge;
 use crate::expect::line;
+use crate::expect::world::{Key, key_of_change};
 use crate::metadata;
-use crate::transcript::{Exchange, RecordedJson, TranscriptEntry};
+use crate::transcript::{Attributed as _, Change, EntryKind, Exchange, RecordedJson, TranscriptEntry};
 
 /// The oracle of writes of objects whose present state the program had not seen.
 pub const BLIND: &str = "blind";
@@ -71,6 +74,71 @@ pub fn blind(
         text: format!("{}: {what}", line(entry, exchange)),
         expected: json!({ "quiet": true }),
     })
+}
+
+/// The parts of objects in which other clients say what they want.
+const WISHES: [&str; 3] = ["/metadata/annotations", "/metadata/labels", "/spec"];
+
+/// Returns updates that take back what another client has changed, by senders that did not know the change when their
+/// work began: the version that they send is newer than the state that they read the rest from.
+#[must_use]
+pub fn undone(knowledge: &Knowledge<'_>, entries: &[TranscriptEntry]) -> Vec<Breach> {
+    let mut changed: BTreeMap<Key, &Change> = BTreeMap::new();
+    let mut found = Vec::new();
+    for entry in entries {
+        let EntryKind::Change(change) = &entry.what else { continue };
+        let key = key_of_change(change);
+        let request = change.request.and_then(|seq| entries.get(seq));
+        let Some((request, exchange)) = request.filter(|request| request.actor().is_subject()).and_then(as_request)
+        else {
+            changed.insert(key, change);
+            continue;
+        };
+        let is_update = exchange.request.verb == "update" && exchange.request.subresource.is_none();
+        let theirs = changed.get(&key).filter(|theirs| is_update && takes_back(change, theirs));
+        if theirs.is_some_and(|theirs| !knew(knowledge, &key, theirs, (request, entries))) {
+            let text =
+                format!("{}: a change by another client that it had not seen is undone", line(request, exchange));
+            let expected = json!({ "quiet": true });
+            let (oracle, kind) = (BLIND.to_owned(), "undone".to_owned());
+            found.push(Breach { oracle, resource: change.resource.clone(), kind, at: request.at, text, expected });
+        }
+    }
+    found
+}
+
+fn as_request(entry: &TranscriptEntry) -> Option<(&TranscriptEntry, &Exchange)> {
+    match &entry.what {
+        EntryKind::Request(exchange) => Some((entry, exchange)),
+        _ => None,
+    }
+}
+
+/// Returns true if a change gives a field the value that it had before `theirs`.
+fn takes_back(change: &Change, theirs: &Change) -> bool {
+    let states = [change.old.as_deref(), change.new.as_deref(), theirs.old.as_deref(), theirs.new.as_deref()];
+    let [Some(old), Some(new), Some(before), Some(wanted)] = states else { return false };
+    WISHES.iter().any(|part| {
+        let field = |object: &'_ Value, name: &str| object.pointer(part).and_then(|fields| fields.get(name)).cloned();
+        let fields = [before, wanted].into_iter().filter_map(|object| object.pointer(part)?.as_object());
+        fields.flat_map(|fields| fields.keys()).any(|name| {
+            let is_theirs = field(before, name) != field(wanted, name) && field(old, name) == field(wanted, name);
+            is_theirs && field(new, name) == field(before, name)
+        })
+    })
+}
+
+/// Returns true if an informer of the sender had shown the change when its work began, or shows no such object.
+fn knew(
+    knowledge: &Knowledge<'_>,
+    key: &Key,
+    theirs: &Change,
+    (request, entries): (&TranscriptEntry, &[TranscriptEntry]),
+) -> bool {
+    let began = entries.get(knowledge.window(request.seq).begin).map_or(request.at, |entry| entry.at);
+    let seen = knowledge.sightings(key, knowledge.replica_of(request.seq));
+    let last = seen.filter(|sighting| sighting.position <= request.seq && sighting.at <= began).last();
+    last.is_none_or(|last| last.state.is_none_or(|state| version(state) >= Some(theirs.resource_version)))
 }
 
 fn version(object: &RecordedJson) -> Option<u64> {

@@ -33,6 +33,8 @@ enum Place {
     Update,
     /// Updates, patches and deletions, but not of Events.
     Change,
+    /// Reads of one object, but not of Events.
+    ObjectRead,
     /// Events of watches.
     Event,
     /// Events that a step of the history follows soon.
@@ -62,6 +64,7 @@ impl Place {
             Self::ObjectWrite => writes && !of_event,
             Self::Update => matches!(verb, Verb::Put | Verb::Patch) && !of_event,
             Self::Change => matches!(verb, Verb::Put | Verb::Patch | Verb::Delete) && !of_event,
+            Self::ObjectRead => verb == Verb::Get && !of_event,
             Self::Event | Self::EventBeforeStep | Self::Run => false,
         }
     }
@@ -147,7 +150,7 @@ const SUBJECT: Row = Row { at: &[Place::ObjectWrite, Place::Event], weaker: &[],
 use FaultTrait as T;
 
 /// All kinds of fault, from the weakest to the strongest of each family.
-static ROWS: [Row; 45] = [
+static ROWS: [Row; 46] = [
     // A conflict of a delete means that its precondition failed.
     Row { name: "409", number: 409, at: &[Place::Update], ..REPLY },
     Row { name: "410", number: 410, at: &[Place::Read], weaker: &[], ..REPLY },
@@ -162,6 +165,15 @@ static ROWS: [Row; 45] = [
         name: "touch",
         at: &[Place::Change],
         traits: &[T::IsForTests],
+        weaker: &[],
+        inject: inject::touch,
+        ..REQUEST
+    },
+    // Another client changes the object before it is read: what its reader did before knows nothing of the change.
+    Row {
+        name: "touch-read",
+        at: &[Place::ObjectRead],
+        traits: &[T::IsForTests, T::IsForProgramsAlone],
         weaker: &[],
         inject: inject::touch,
         ..REQUEST

@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::super::objects::NAMESPACE;
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{Run, line, requests};
-use crate::explore::blind::{blind, lacks_precondition};
+use crate::explore::blind::{blind, lacks_precondition, undone};
 use crate::explore::breach::Breach;
 use crate::explore::knowledge::Knowledge;
 use crate::explore::left::{LEFT, left};
 use crate::metadata;
-use crate::transcript::{Attributed as _, Delivery, TranscriptEntry};
+use crate::transcript::{Attributed as _, Delivery, Exchange, TranscriptEntry};
 
 /// Statuses of requests that cannot succeed as they are.
 const INVALID: [u16; 4] = [400, 405, 415, 422];
@@ -30,14 +30,16 @@ pub(super) fn judge_alone(run: &Run<'_>, quiet: usize, deliveries: &[Delivery], 
 
 /// Returns deletions and updates of objects that their sender had not seen.
 fn overwritten(begin: &ObjectStates, entries: &[TranscriptEntry], deliveries: &[Delivery]) -> Vec<Breach> {
-    let is_meant = |entry: &TranscriptEntry| entry.actor().is_subject();
-    let mut meant =
-        requests(entries).filter(|(entry, exchange)| is_meant(entry) && lacks_precondition(exchange)).peekable();
-    if meant.peek().is_none() {
+    let is_meant = |exchange: &Exchange| exchange.request.verb == "update" || lacks_precondition(exchange);
+    let own = || requests(entries).filter(|(entry, _)| entry.actor().is_subject());
+    if !own().any(|(_, exchange)| is_meant(exchange)) {
         return Vec::new();
     }
     let knowledge = Knowledge::new(begin, entries, deliveries);
-    meant.filter_map(|(entry, exchange)| blind(&knowledge, entries, entry, exchange)).collect()
+    let mut found: Vec<Breach> =
+        own().filter_map(|(entry, exchange)| blind(&knowledge, entries, entry, exchange)).collect();
+    found.extend(undone(&knowledge, entries));
+    found
 }
 
 /// Returns requests that the server refuses as invalid again and again. A controller that tries, and does something

@@ -543,7 +543,7 @@ fn plans(points: &[FaultPoint], can_crash: bool) -> Vec<(Disturbance, FaultPoint
     for point in points {
         let possible =
             |fault: &Disturbance| fault.is(FaultTrait::IsForTests) && (can_crash || !fault.is(FaultTrait::Restarts));
-        for disturbance in Disturbance::at(point).filter(possible) {
+        for disturbance in Disturbance::of_programs().filter(|fault| fault.suits(point)).filter(possible) {
             let target = &point.target;
             let subresource = target.subresource.as_deref().unwrap_or_default();
             let class = format!("{:?} {} {subresource} {disturbance}", point.site, target.resource.plural);

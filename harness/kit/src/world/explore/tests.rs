@@ -223,6 +223,35 @@ async fn delete_late(client: Client) {
     std::future::pending::<()>().await;
 }
 
+/// Labels each ConfigMap by an update of what the cache shows, with the version of a fresh read.
+async fn label_with_fresh_version(client: Client) {
+    use futures::StreamExt as _;
+    let reconcile = |found: Arc<ConfigMap>, client: Arc<Client>| async move {
+        if !found.labels().contains_key("seen") {
+            let mut map = ConfigMap::clone(&found);
+            map.labels_mut().insert("seen".to_owned(), "yes".to_owned());
+            map.metadata.resource_version =
+                maps(Client::clone(&client)).get(&found.name_any()).await?.resource_version();
+            maps(Client::clone(&client)).replace(&found.name_any(), &PostParams::default(), &map).await?;
+        }
+        Ok::<_, kube::Error>(Action::await_change())
+    };
+    let controller = Controller::new(maps(client.clone()), watcher::Config::default());
+    controller.run(reconcile, |_, _, _| Action::requeue(seconds(3)), Arc::new(client)).for_each(|_| async {}).await;
+}
+
+#[test]
+fn an_update_that_undoes_what_it_had_not_seen_is_found() {
+    let error = Explorer::new().explore(async |t| {
+        t.run("labeller", label_with_fresh_version)?;
+        t.create(&map("a")).await?;
+        t.advance(seconds(60)).await
+    });
+    let error = error.expect_err("a finding").to_string();
+    assert!(error.contains("✗ blind · configmaps · undone"), "{error}");
+    assert!(error.contains("replay(\"touch-read@GET:configmaps/a#1\", test)"), "{error}");
+}
+
 const WIDGETS: &str = "
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition

@@ -6,6 +6,8 @@
 use jiff::{SignedDuration, Timestamp};
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::changes;
+use plumbline::explore::work::WorkWindow;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
 use plumbline::rules::budgets::{BUDGETS, DELETION_TIMEOUT, selects};
@@ -15,8 +17,6 @@ use serde_json::Value;
 use super::breaches::of_change;
 use super::known::{clock_offsets, pod_key};
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::entries::changes;
-use plumbline::explore::work::WorkWindow;
 
 /// Returns the first claim that is dropped too soon.
 pub(super) fn dropped(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {

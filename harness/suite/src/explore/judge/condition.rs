@@ -8,6 +8,7 @@
 use plumbline::expect::world::ObjectStates;
 use plumbline::expect::{line, requests};
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::changes;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
 use plumbline::rules::nodes::NodeState;
@@ -20,7 +21,6 @@ use serde_json::{Map, Value, json};
 use super::breaches::of_change;
 use super::known::{node_states, pod_states, took_effect};
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::entries::changes;
 
 /// The oracle.
 const ORACLE: &str = "condition";

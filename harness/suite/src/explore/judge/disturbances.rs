@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plumbline::expect::requests;
 use plumbline::expect::world::Key;
+use plumbline::explore::entries::is_start;
 use plumbline::rules::queue::backoff;
 use plumbline::rules::recorder::SENDING;
 use plumbline::transcript::{Actor, Attributed as _, Exchange, RecordedReply, TranscriptEntry};
@@ -13,7 +14,6 @@ use plumbline::transcript::{Actor, Attributed as _, Exchange, RecordedReply, Tra
 use super::known::clock_steps;
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::observation::RequestKey;
-use plumbline::explore::entries::is_start;
 
 /// The disturbances of a run.
 #[derive(Debug, Default)]

@@ -12,6 +12,9 @@ use std::time::Duration;
 use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::expect::{line, requests};
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::{changes, key_of_request};
+use plumbline::explore::knowledge::{KnownStep, Sighting, View};
+use plumbline::explore::work::WorkWindow;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
 use plumbline::rules::nodes::NodeState;
@@ -24,9 +27,6 @@ use serde_json::{Value, json};
 use super::breaches::of_change;
 use super::known::{ReplacedNodes, node_key, node_states, pod_states, took_effect};
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::entries::{changes, key_of_request};
-use plumbline::explore::knowledge::{KnownStep, Sighting, View};
-use plumbline::explore::work::WorkWindow;
 
 /// The oracle.
 const ORACLE: &str = "early";

@@ -4,6 +4,7 @@
 use plumbline::expect::world::ObjectStates;
 use plumbline::expect::{is_subject_write, requests};
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::key_of_request;
 use plumbline::explore::state::{StateDifference, changed_objects, differences};
 use plumbline::fixture::{Effect, Fault};
 use plumbline::metadata;
@@ -16,7 +17,6 @@ use serde_json::Value;
 use super::disturbances::Disturbances;
 use super::known::node_key;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
-use plumbline::explore::entries::key_of_request;
 
 /// Returns true for a difference of pods that depends on more than the objects. After a restart countdowns begin again,
 /// and those of pods on a deleted node end; upstream does the same (kubernetes/kubernetes#108268). The mark of a

@@ -19,6 +19,8 @@ use std::time::Duration;
 use plumbline::expect::requests;
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::{changes, is_start};
+use plumbline::explore::knowledge::{KnownStep, View};
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
 use plumbline::rules::budgets::{BUDGETS, says_sync_failed};
@@ -31,8 +33,6 @@ use super::breaches::of_change;
 use super::disturbances::is_calm;
 use super::known::ReplacedNodes;
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::entries::{changes, is_start};
-use plumbline::explore::knowledge::{KnownStep, View};
 
 /// The reason of the Events about evictions because of a taint.
 const EVICTED: &str = "TaintManagerEviction";

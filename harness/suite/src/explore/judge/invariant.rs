@@ -7,6 +7,7 @@ use jiff::SignedDuration;
 use plumbline::expect::world::ObjectStates;
 use plumbline::expect::{BrokenPromise, requests};
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::{key_of_request, request_of};
 use plumbline::fixture::Fixture;
 use plumbline::invariants::{self, STORM};
 use plumbline::transcript::{Attributed as _, EntryKind, Exchange, TranscriptEntry};
@@ -14,7 +15,6 @@ use serde_json::json;
 
 use super::known::{begin_of, clock_offsets};
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::entries::{key_of_request, request_of};
 
 /// The invariants that other oracles judge, by what the controller could know.
 const BY_KNOWLEDGE: [&str; 4] = [

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::{has_failed, key_of_request};
+use plumbline::explore::knowledge::{KnownStep, View};
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
 use plumbline::rules::queue::{EVICTION_TRIES, backoff};
@@ -18,8 +20,6 @@ use serde_json::{Value, json};
 use super::known::took_effect;
 use super::late::LATE_ORACLE;
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::entries::{has_failed, key_of_request};
-use plumbline::explore::knowledge::{KnownStep, View};
 
 /// Time after which an eviction is overdue if no request failed.
 const PROMPT: Duration = Duration::from_secs(15);

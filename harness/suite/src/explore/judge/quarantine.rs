@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use plumbline::expect::requests;
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::changes;
+use plumbline::explore::work::WorkWindow;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::rules::nodes::NodeState;
 use plumbline::rules::pods::is_terminated;
@@ -18,8 +20,6 @@ use plumbline::transcript::{Actor, Attributed as _, TranscriptEntry};
 use super::breaches::of_change;
 use super::known::{node_key, node_states};
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::entries::changes;
-use plumbline::explore::work::WorkWindow;
 
 /// Time without requests after which a request is the first one of its cycle: longer than clients wait between tries.
 const SILENCE: Duration = Duration::from_mins(1);

@@ -2,6 +2,7 @@
 
 use plumbline::expect::requests;
 use plumbline::explore::breach::{Breach, QUIET, converged_text};
+use plumbline::explore::entries::has_failed;
 use plumbline::transcript::{Exchange, TranscriptEntry};
 
 use super::backoff::is_backed_off;
@@ -10,7 +11,6 @@ use super::disturbances::Disturbances;
 use super::held::is_held;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 use crate::explore::run::observation::{SubjectWrite, subject_write};
-use plumbline::explore::entries::has_failed;
 
 fn breach(write: &SubjectWrite) -> Breach {
     of_write(QUIET, write, converged_text(&write.text))

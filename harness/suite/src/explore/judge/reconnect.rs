@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::is_start;
 use plumbline::transcript::{Attributed as _, EntryKind};
 use serde_json::json;
 
@@ -11,7 +12,6 @@ use super::late::LATE_ORACLE;
 use super::tolerance::RECONNECT;
 use crate::explore::histories::facts::controls_subject;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
-use plumbline::explore::entries::is_start;
 
 /// The note of the server that watches break, before the resource, and after it.
 const BREAK: (&str, &str) = ("watches of ", " break");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use plumbline::expect::requests;
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::has_failed;
 use plumbline::fixture::Fixture;
 use plumbline::rules::recorder::{SPAM_BURST, count_of, event_of};
 use plumbline::transcript::{Attributed as _, EntryKind, TranscriptEntry};
@@ -15,7 +16,6 @@ use super::breaches::of_change;
 use super::event::loses_events;
 use super::known::begin_of;
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::entries::has_failed;
 
 /// Returns the first Event that is counted more often in an instant than anything changed, the informers showed, or a
 /// request failed. Objects with many Events are left out: those that the recorder's limit holds back are counted with

@@ -11,6 +11,7 @@ use std::time::Duration;
 use plumbline::expect::line;
 use plumbline::expect::world::Key;
 use plumbline::explore::breach::Breach;
+use plumbline::explore::knowledge::{KnownStep, View};
 use plumbline::fixture::{Controller, Effect, Fault, Fixture};
 use plumbline::rules::queue::{EVICTION_PAUSE, EVICTION_TRIES, TokenBucket, backoff};
 use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
@@ -18,7 +19,6 @@ use serde_json::json;
 
 use crate::explore::histories::facts::own_faults;
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::knowledge::{KnownStep, View};
 
 /// Difference of times that count as equal.
 const SAME: Duration = Duration::from_millis(1);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::explore::faults::plan::FaultPlan;
+use plumbline::explore::knowledge::Knowledge;
 use plumbline::fixture::pattern::Resources;
 use plumbline::fixture::{Fixture, Target, parse};
 use plumbline::rules::budgets::BUDGETS;
@@ -18,7 +19,6 @@ use serde_json::{Value, json};
 use crate::explore::run::explored::ExploredRun;
 use crate::explore::run::observation::Observation;
 use crate::runner::RunRecord;
-use plumbline::explore::knowledge::Knowledge;
 
 /// Records a change of an object without a namespace.
 pub(super) fn change(

@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::changes;
+use plumbline::explore::knowledge::{KnownStep, View};
+use plumbline::explore::work::WorkWindow;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
 use plumbline::rules::nodes::{TTL_ANNOTATION, TTL_RANGES, next_ttl_range};
@@ -14,9 +17,6 @@ use plumbline::transcript::Actor;
 
 use super::breaches::of_change;
 use crate::explore::run::explored::ExploredRun;
-use plumbline::explore::entries::changes;
-use plumbline::explore::knowledge::{KnownStep, View};
-use plumbline::explore::work::WorkWindow;
 
 /// Returns the first TTL that does not follow from the number of nodes.
 pub(super) fn wrong_values(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plumbline::explore::entries::is_of_subject;
 use plumbline::transcript::{Change, EntryKind, RecordedRequest, TranscriptEntry};
 use serde_json::Value;
 
 use super::state::key;
-use plumbline::explore::entries::is_of_subject;
 
 /// The annotation with the holder of a lock.
 const LEADER: &str = "control-plane.alpha.kubernetes.io/leader";

@@ -5,7 +5,12 @@ use std::time::Duration;
 
 use plumbline::expect::world::{Key, ObjectStates, kinds};
 use plumbline::expect::{StepReply, line, requests};
+use plumbline::explore::blind::{blind, undone};
+use plumbline::explore::breach::Breach;
+use plumbline::explore::entries::{change_of, is_of_subject, key_of_request};
 use plumbline::explore::faults::point::{FaultPoint, Site, is_review, points};
+use plumbline::explore::knowledge::Knowledge;
+use plumbline::explore::left::left;
 use plumbline::fixture::pattern::Verb;
 use plumbline::fixture::{Resource, StepKind, Target};
 use plumbline::invariants::is_idle;
@@ -22,10 +27,6 @@ use super::script::ProgramScript;
 use super::state::{EVENTS, EndState, Expected, key, stable_name};
 use crate::explore::histories::facts::step_times;
 use crate::runner::{ProgramExit, RunError, RunRecord};
-use plumbline::explore::blind::blind;
-use plumbline::explore::entries::{change_of, is_of_subject, key_of_request};
-use plumbline::explore::knowledge::Knowledge;
-use plumbline::explore::left::left;
 
 /// Number of requests that the facts list.
 const MOST_REQUESTS: usize = 5000;
@@ -293,13 +294,13 @@ fn follow(facts: &mut Facts, record: &RunRecord, entries: &[TranscriptEntry], de
     let knowledge = Knowledge::new(&begin, entries, deliveries);
     for (entry, exchange) in requests(entries).filter(|(entry, _)| entry.actor().is_subject()) {
         facts.by_update.extend(status_by_update(entry, exchange, &knowledge, entries));
-        facts.blind.extend(blind(&knowledge, entries, entry, exchange).map(|breach| Blind {
-            resource: breach.resource,
-            verb: breach.kind,
-            at: millis(breach.at),
-            text: breach.text,
-        }));
+        facts.blind.extend(blind(&knowledge, entries, entry, exchange).map(blind_write));
     }
+    facts.blind.extend(undone(&knowledge, entries).into_iter().map(blind_write));
+}
+
+fn blind_write(breach: Breach) -> Blind {
+    Blind { resource: breach.resource, verb: breach.kind, at: millis(breach.at), text: breach.text }
 }
 
 /// Describes a write of the main resource that tries to change a status, and does not because the status is a

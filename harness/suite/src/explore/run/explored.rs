@@ -6,6 +6,7 @@ use std::sync::Arc;
 use plumbline::expect::world::ObjectStates;
 use plumbline::explore::faults::plan::FaultPlan;
 use plumbline::explore::faults::point::FaultPoint;
+use plumbline::explore::knowledge::Knowledge;
 use plumbline::explore::state::ChangedObjects;
 use plumbline::fixture::Fixture;
 use plumbline::transcript::TranscriptEntry;
@@ -13,7 +14,6 @@ use plumbline::transcript::TranscriptEntry;
 use super::moments::Moment;
 use super::observation::Observation;
 use crate::runner::RunRecord;
-use plumbline::explore::knowledge::Knowledge;
 
 /// The run of a fixture without faults.
 #[derive(Debug, Clone)]

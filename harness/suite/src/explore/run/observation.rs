@@ -5,6 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use plumbline::expect::{is_subject_write, line};
+use plumbline::explore::entries::changed_by;
 use plumbline::explore::state::StateDigest;
 use plumbline::invariants;
 use plumbline::rules::recorder::event_of;
@@ -12,7 +13,6 @@ use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, Transcr
 
 use super::script::Script;
 use crate::runner::RunRecord;
-use plumbline::explore::entries::changed_by;
 
 /// The facts of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

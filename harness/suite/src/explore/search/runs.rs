@@ -8,6 +8,7 @@ use plumbline::expect::world::{ObjectStates, kinds};
 use plumbline::explore::faults::FaultTrait;
 use plumbline::explore::faults::plan::{FaultPlan, Token};
 use plumbline::explore::faults::point::{FaultPoint, is_lease_or_review, points};
+use plumbline::explore::knowledge::Knowledge;
 use plumbline::explore::state::changed_objects;
 use plumbline::fixture::Fixture;
 use plumbline::transcript::TranscriptEntry;
@@ -24,7 +25,6 @@ use crate::explore::run::observation::{Observation, observe};
 use crate::explore::run::script::{Script, script};
 use crate::runner::RunRecord;
 use crate::runner::suite::TestBed;
-use plumbline::explore::knowledge::Knowledge;
 
 /// Wall time after which a run counts as hanging; most take milliseconds.
 pub(in crate::explore) const HANG: Duration = Duration::from_mins(1);
