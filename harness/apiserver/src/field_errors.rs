@@ -3,6 +3,7 @@
 //! They agree with `staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go`: an error's message is
 //! `<path>: <type>[: <value>][: <detail>]`, and a Status has a cause with type, body and path for each error.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::go_float;
@@ -300,6 +301,15 @@ impl FieldError {
         Self::new(ErrorType::Internal, path, BadValue::Omitted, why)
     }
 
+    /// Returns the bytes that the error takes in a reply, about.
+    fn size(&self) -> usize {
+        let value = match &self.bad_value {
+            BadValue::Omitted => 0,
+            BadValue::Quoted(text) | BadValue::Raw(text) => text.len(),
+        };
+        CAUSE_SIZE + self.field.len() + value + self.detail.len()
+    }
+
     /// Returns the message without the path, which is the cause's `message`.
     pub fn body(&self) -> String {
         let mut out = String::from(self.error_type.text());
@@ -350,143 +360,158 @@ pub(crate) fn go_json(value: &Value) -> String {
     }
 }
 
-/// Bounds the size of errors that show a whole list each. The first one is always shown.
-#[derive(Debug)]
-pub(crate) struct ShownLists {
-    shown: usize,
-    most: usize,
-}
+/// Most bytes of the errors of one object, in fields, values and details; the first error is always kept.
+///
+/// kube-apiserver has no such bound, and only a hostile object meets it: a request of 3 MiB can have thousands of
+/// errors that show a list of a megabyte each.
+const SHOWN_MAX: usize = 1 << 20;
 
-impl ShownLists {
-    /// Creates a bound for all lists together, in items or bytes.
-    pub(crate) const fn at_most(most: usize) -> Self {
-        Self { shown: 0, most }
-    }
-
-    /// Returns true if one more list of this size may be shown.
-    pub(crate) fn show(&mut self, size: usize) -> bool {
-        self.shown = self.shown.saturating_add(size);
-        self.shown <= self.most || self.shown == size
-    }
-}
+/// The bytes of an error in the form of a cause, without its texts.
+const CAUSE_SIZE: usize = 64;
 
 /// The validation errors of an object, in the order of the checks.
+///
+/// Errors beyond [`SHOWN_MAX`] bytes are counted, but not kept.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ErrorList(Vec<FieldError>);
+pub struct ErrorList {
+    kept: Vec<FieldError>,
+    /// The errors that were not kept.
+    omitted: usize,
+    /// The size of those that are kept.
+    size: usize,
+}
 
 impl ErrorList {
     /// Creates an empty list.
     pub const fn new() -> Self {
-        Self(Vec::new())
+        Self { kept: Vec::new(), omitted: 0, size: 0 }
     }
 
-    /// Returns the errors in order.
+    /// Returns the errors that are kept, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, FieldError> {
-        self.0.iter()
+        self.kept.iter()
     }
 
     /// Returns true if there are no errors.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.kept.is_empty()
     }
 
-    /// Returns the number of errors.
+    /// Returns the number of errors, with those that were not kept.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.kept.len() + self.omitted
+    }
+
+    /// Returns true if no more errors are kept.
+    pub fn is_full(&self) -> bool {
+        self.size >= SHOWN_MAX
     }
 
     /// Adds an error.
     pub fn push(&mut self, error: FieldError) {
-        self.0.push(error);
+        self.push_with(|| error);
+    }
+
+    /// Adds an error that is costly to make, as one that shows a whole list. It is not made once the list is full.
+    pub fn push_with(&mut self, error: impl FnOnce() -> FieldError) {
+        if self.is_full() {
+            self.omitted += 1;
+            return;
+        }
+        let error = error();
+        let size = self.size + error.size();
+        if size > SHOWN_MAX && !self.kept.is_empty() {
+            self.size = SHOWN_MAX;
+            self.omitted += 1;
+            return;
+        }
+        self.size = size;
+        self.kept.push(error);
     }
 
     /// Appends the errors of `other`.
-    pub fn append(&mut self, mut other: ErrorList) {
-        self.0.append(&mut other.0);
+    pub fn append(&mut self, other: ErrorList) {
+        self.omitted += other.omitted;
+        self.extend(other.kept);
     }
 
     /// Prefixes all paths with `field`, for an object embedded in that field of another one.
     #[must_use]
     pub fn below(mut self, field: &str) -> Self {
-        for error in &mut self.0 {
+        for error in &mut self.kept {
             let dot = if error.field.is_empty() { "" } else { "." };
             error.field = format!("{field}{dot}{}", error.field);
         }
         self
     }
 
-    /// Keeps the first `len` errors.
-    pub fn truncate(&mut self, len: usize) {
-        self.0.truncate(len);
-    }
-
     /// See [`FieldError::invalid`].
     pub fn invalid(&mut self, path: &Path<'_>, value: impl Into<BadValue>, detail: impl Into<String>) {
-        self.0.push(FieldError::invalid(path, value, detail));
+        self.push_with(|| FieldError::invalid(path, value, detail));
     }
 
     /// See [`FieldError::required`].
     pub fn required(&mut self, path: &Path<'_>, detail: impl Into<String>) {
-        self.0.push(FieldError::required(path, detail));
+        self.push_with(|| FieldError::required(path, detail));
     }
 
     /// See [`FieldError::duplicate`].
     pub fn duplicate(&mut self, path: &Path<'_>, value: impl Into<BadValue>) {
-        self.0.push(FieldError::duplicate(path, value));
+        self.push_with(|| FieldError::duplicate(path, value));
     }
 
     /// See [`FieldError::not_found`].
     pub fn not_found(&mut self, path: &Path<'_>, value: impl Into<BadValue>) {
-        self.0.push(FieldError::not_found(path, value));
+        self.push_with(|| FieldError::not_found(path, value));
     }
 
     /// See [`FieldError::forbidden`].
     pub fn forbidden(&mut self, path: &Path<'_>, detail: impl Into<String>) {
-        self.0.push(FieldError::forbidden(path, detail));
+        self.push_with(|| FieldError::forbidden(path, detail));
     }
 
     /// See [`FieldError::not_supported`].
     pub fn not_supported(&mut self, path: &Path<'_>, value: impl Into<BadValue>, supported: &[&str]) {
-        self.0.push(FieldError::not_supported(path, value, supported));
+        self.push_with(|| FieldError::not_supported(path, value, supported));
     }
 
     /// See [`FieldError::too_long`].
     pub fn too_long(&mut self, path: &Path<'_>, max: usize) {
-        self.0.push(FieldError::too_long(path, max));
+        self.push_with(|| FieldError::too_long(path, max));
     }
 
     /// See [`FieldError::too_many`].
     pub fn too_many(&mut self, path: &Path<'_>, actual: usize, max: usize) {
-        self.0.push(FieldError::too_many(path, actual, max));
+        self.push_with(|| FieldError::too_many(path, actual, max));
     }
 
     /// Returns the message for a Status: a single error as it is, several in brackets, without duplicates; `None` if
     /// empty.
     pub fn to_aggregate_message(&self) -> Option<String> {
-        let mut texts: Vec<String> = Vec::with_capacity(self.0.len());
-        for error in &self.0 {
-            let text = error.to_string();
-            if !texts.contains(&text) {
-                texts.push(text);
-            }
-        }
-        match texts.len() {
-            0 => None,
-            1 => texts.pop(),
-            _ => Some(format!("[{}]", texts.join(", "))),
+        let all: Vec<String> = self.kept.iter().map(ToString::to_string).collect();
+        let mut seen = BTreeSet::new();
+        let texts: Vec<&str> = all.iter().map(String::as_str).filter(|text| seen.insert(*text)).collect();
+        match texts.as_slice() {
+            [] => None,
+            [one] => Some((*one).to_owned()),
+            texts => Some(format!("[{}]", texts.join(", "))),
         }
     }
 }
 
 impl Extend<FieldError> for ErrorList {
     fn extend<T: IntoIterator<Item = FieldError>>(&mut self, errors: T) {
-        self.0.extend(errors);
+        for error in errors {
+            self.push(error);
+        }
     }
 }
 
 impl From<FieldError> for ErrorList {
     fn from(error: FieldError) -> Self {
-        Self(vec![error])
+        let mut errors = Self::new();
+        errors.push(error);
+        errors
     }
 }
 
@@ -495,7 +520,7 @@ impl IntoIterator for ErrorList {
     type IntoIter = std::vec::IntoIter<FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
+        self.kept.into_iter()
     }
 }
 
@@ -504,7 +529,7 @@ impl<'a> IntoIterator for &'a ErrorList {
     type IntoIter = std::slice::Iter<'a, FieldError>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.0.iter()
+        self.kept.iter()
     }
 }
 
@@ -582,5 +607,26 @@ mod tests {
         assert_eq!(errors.to_aggregate_message().as_deref(), Some("spec: Required value"));
         errors.required(&Path::new("status"), "");
         assert_eq!(errors.to_aggregate_message().as_deref(), Some("[spec: Required value, status: Required value]"));
+    }
+
+    #[test]
+    fn errors_have_a_bound_together() {
+        let path = Path::new("spec");
+        let long = "a".repeat(SHOWN_MAX);
+        let mut errors = ErrorList::new();
+        errors.invalid(&path, long.as_str(), "the first one is kept");
+        errors.invalid(&path, long.as_str(), "");
+        errors.push_with(|| panic!("not made"));
+        assert_eq!((errors.len(), errors.iter().count()), (3, 1));
+        let mut more = ErrorList::new();
+        for _ in 0..100_000 {
+            more.required(&path, "");
+        }
+        assert_eq!(more.len(), 100_000);
+        let kept = more.iter().count();
+        assert!((10_000..20_000).contains(&kept), "{kept}");
+        assert!(more.to_aggregate_message().is_some_and(|message| message == "spec: Required value"));
+        more.append(errors);
+        assert_eq!((more.len(), more.iter().count()), (100_003, kept));
     }
 }

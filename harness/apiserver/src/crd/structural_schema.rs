@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::schema_defaults::{check_defaults, has_unpruned_default};
 use super::{cel, text, validate};
-use crate::field_errors::{BadValue, ErrorList, Path, ShownLists};
+use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::{Key, Map, Value, json};
 
 /// Deepest schema level that is visited.
@@ -567,9 +567,6 @@ fn map_list_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
     }
 }
 
-/// Most bytes of keys that all errors of a list together show, if there is more than one.
-const SHOWN_KEYS_MAX: usize = 100_000;
-
 fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
     let at = |field: &str| format!("{path}.{field}");
     let keys: Vec<&str> = items(schema, LIST_KEYS).filter_map(|(_, key)| key.as_str()).collect();
@@ -586,11 +583,8 @@ fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
         errors.invalid(&Path::new(&at("items.type")), text(item, "type"), why);
     }
     let all = schema[LIST_KEYS].to_string();
-    let mut shown = ShownLists::at_most(SHOWN_KEYS_MAX);
-    let mut refuse = |errors: &mut ErrorList, why: &str| {
-        if shown.show(all.len()) {
-            errors.invalid(&Path::new(&at(LIST_KEYS)), BadValue::Raw(all.clone()), why);
-        }
+    let refuse = |errors: &mut ErrorList, why: &str| {
+        errors.push_with(|| FieldError::invalid(&Path::new(&at(LIST_KEYS)), BadValue::Raw(all.clone()), why));
     };
     let mut seen = BTreeSet::new();
     for key in &keys {

@@ -3,7 +3,7 @@
 //! See `staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go` and, for finalizers without a domain,
 //! `pkg/apis/core/validation/validation.go`.
 
-use crate::field_errors::{BadValue, ErrorList, Path, ShownLists};
+use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::fields::{is_empty_value, str_field};
 use crate::json::{Map, Value};
 use crate::registry::checks::{IMMUTABLE_MESSAGE, NON_NEGATIVE_MESSAGE, validate_immutable};
@@ -158,10 +158,7 @@ pub(crate) fn validate_annotations(annotations: &Map, path: &Path<'_>, errors: &
 }
 
 fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
-    /// Most owners in the values of errors, which show all of them each.
-    const SHOWN_OWNERS: usize = 10_000;
     let mut first_controller = None;
-    let mut shown = ShownLists::at_most(SHOWN_OWNERS);
     let named = |owner: &Value| format!("{}/{}", str_field(owner, "kind"), str_field(owner, "name"));
     for owner in owners {
         let api_version = str_field(owner, "apiVersion");
@@ -181,16 +178,15 @@ fn validate_owners(owners: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
         }
         if owner.get("controller") == Some(&Value::Bool(true)) {
             if let Some(first) = first_controller {
-                if !shown.show(owners.len()) {
-                    continue;
-                }
-                let all: Vec<String> = owners.iter().map(owner_json).collect();
-                let detail = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
-                    named(first),
-                    named(owner)
-                );
-                errors.invalid(path, BadValue::Raw(format!("[{}]", all.join(","))), detail);
+                errors.push_with(|| {
+                    let all: Vec<String> = owners.iter().map(owner_json).collect();
+                    let detail = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {} and {}",
+                        named(first),
+                        named(owner)
+                    );
+                    FieldError::invalid(path, BadValue::Raw(format!("[{}]", all.join(","))), detail)
+                });
             } else {
                 first_controller = Some(owner);
             }

@@ -6,7 +6,7 @@ use crate::json::fields::{array_field, items_mut, object_or_default, str_field};
 use crate::json::{Map, Value};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::checks::quantity_value;
+use crate::registry::checks::{self, quantity_value};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource_list;
@@ -30,6 +30,7 @@ fn validate(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let path = SPEC.child("limits");
     let limits = object.get("spec").map_or(&[][..], |spec| array_field(spec, "limits"));
+    let repeated = checks::repeated(limits, |limit| str_field(limit, "type"));
     for (at, limit) in limits.iter().enumerate() {
         let path = path.index(at);
         let kind = str_field(limit, "type");
@@ -41,7 +42,7 @@ fn validate(object: &Value) -> ErrorList {
         for why in malformed {
             errors.invalid(&own, kind, why);
         }
-        if limits[..at].iter().any(|other| str_field(other, "type") == kind) {
+        if repeated[at] {
             errors.duplicate(&own, kind);
         }
         one_limit(kind, limit, &path, &mut errors);

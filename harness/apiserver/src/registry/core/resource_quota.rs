@@ -1,8 +1,8 @@
 //! Core `v1` `ResourceQuota`. See `ValidateResourceQuota` in `pkg/apis/core/validation/validation.go`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::fields::{array_field, non_null, str_field};
 use crate::json::{Key, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -118,10 +118,12 @@ fn scope_counts(scope: &str, resource: &str) -> bool {
     }
 }
 
-/// Returns the standard resources of a quota that a scope cannot count.
-fn uncounted(spec: &Value, scope: &str) -> usize {
+/// Returns the number of standard resources of a quota that a scope cannot count, by scope.
+fn uncounted(spec: &Value) -> BTreeMap<&'static str, usize> {
     let hard = amounts(spec.get("hard"));
-    hard.keys().filter(|name| is_quota_resource(name) && !scope_counts(scope, name)).count()
+    let of_scope =
+        |scope: &str| hard.keys().filter(|name| is_quota_resource(name) && !scope_counts(scope, name)).count();
+    SCOPES.iter().map(|scope| (*scope, of_scope(scope))).collect()
 }
 
 /// Returns true if a quota has both scopes of a pair that excludes each other, for each such pair.
@@ -136,12 +138,16 @@ fn scopes(spec: &Value, errors: &mut ErrorList) {
     let given: Vec<&str> = list.iter().map(|scope| scope.as_str().unwrap_or_default()).collect();
     let mut report = |why: &str, times: usize| {
         for _ in 0..times {
-            errors.invalid(&path, Value::from(list.to_vec()), why);
+            if errors.is_full() {
+                return;
+            }
+            errors.push_with(|| FieldError::invalid(&path, Value::from(list.to_vec()), why));
         }
     };
+    let uncounted = uncounted(spec);
     for scope in &given {
         report("unsupported scope", usize::from(!SCOPES.contains(scope)));
-        report("unsupported scope applied to resource", uncounted(spec, scope));
+        report("unsupported scope applied to resource", uncounted.get(scope).copied().unwrap_or(0));
     }
     report("conflicting scopes", conflicts(&given));
 }
@@ -151,15 +157,19 @@ fn scope_selector(spec: &Value, selector: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("scopeSelector");
     let path = path.child("matchExpressions");
     let requirements = array_field(selector, "matchExpressions");
+    let uncounted = uncounted(spec);
     for requirement in requirements {
         let scope = str_field(requirement, "scopeName");
         let operator = str_field(requirement, "operator");
         if !SCOPES.contains(&scope) {
             errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
-        for _ in 0..uncounted(spec, scope) {
-            let shown = BadValue::Raw(scope_selector_json(requirements));
-            errors.invalid(&path, shown, "unsupported scope applied to resource");
+        for _ in 0..uncounted.get(scope).copied().unwrap_or(0) {
+            if errors.is_full() {
+                break;
+            }
+            let shown = || BadValue::Raw(scope_selector_json(requirements));
+            errors.push_with(|| FieldError::invalid(&path, shown(), "unsupported scope applied to resource"));
         }
         let valued = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if SCOPES.contains(&scope) && !valued && operator != "Exists" {

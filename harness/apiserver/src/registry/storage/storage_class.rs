@@ -74,16 +74,16 @@ fn validate(object: &Value) -> ErrorList {
     let path = root("allowedTopologies");
     let terms = array_field(object, "allowedTopologies");
     let mut seen: BTreeMap<_, usize> = BTreeMap::new();
-    let mut left = EQUAL_ERRORS_MAX;
     for (index, term) in terms.iter().enumerate() {
         let path = path.index(index);
         topology_term(term, &path, &mut errors);
         let before = seen.entry(topology(term)).or_default();
         // Upstream compares an empty term with as many empty ones as there are terms, too.
         let unset = if array_field(term, "matchLabelExpressions").is_empty() { terms.len() } else { 0 };
-        let equal = (*before + unset).min(EQUAL_TERMS_MAX).min(left);
-        left -= equal;
-        for _ in 0..equal {
+        for _ in 0..*before + unset {
+            if errors.is_full() {
+                break;
+            }
             errors.duplicate(&path.child("matchLabelExpressions"), "");
         }
         *before += 1;
@@ -123,12 +123,6 @@ fn topology_term(term: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         }
     }
 }
-
-/// Most errors about a term that is equal to others.
-const EQUAL_TERMS_MAX: usize = 100;
-
-/// Most errors of an object about such terms.
-const EQUAL_ERRORS_MAX: usize = 10_000;
 
 /// Validates an update of a `StorageClass`.
 fn validate_update(new: &Value, old: &Value) -> ErrorList {

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::field_errors::{BadValue, ErrorList, FieldError, Path, ShownLists};
+use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, is_empty_value, non_null, str_field};
 use crate::registry::checks::{self, repeated, validate_enum};
@@ -228,9 +228,6 @@ fn validate_common(container: &Value, around: &PodContext<'_>, path: &Path<'_>, 
     }
 }
 
-/// Most names of claims that all errors of a container together show, if there is more than one.
-const SHOWN_NAMES: usize = 10_000;
-
 /// Validates a container's resource claims: no duplicates, and all of them declared by the pod.
 pub(super) fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut known: Vec<&str> =
@@ -239,7 +236,6 @@ pub(super) fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, e
     known.dedup();
     // The requests that were claimed of each name; that of the whole claim is empty.
     let mut before: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let mut shown = ShownLists::at_most(SHOWN_NAMES);
     for (i, claim) in claims.iter().enumerate() {
         let path = path.index(i);
         let (name, request) = (str_field(claim, "name"), str_field(claim, "request"));
@@ -260,15 +256,13 @@ pub(super) fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, e
         }
         requests.insert(request);
         if known.binary_search(&name).is_err() {
-            if !shown.show(known.len()) {
-                continue;
-            }
-            let mut error = FieldError::not_found(&path, name);
-            error.detail = match known.as_slice() {
-                [] => "must be one of the names in pod.spec.resourceClaims which is empty".to_owned(),
-                known => format!("must be one of the names in pod.spec.resourceClaims: {}", known.join(", ")),
-            };
-            errors.push(error);
+            errors.push_with(|| {
+                let detail = match known.as_slice() {
+                    [] => "must be one of the names in pod.spec.resourceClaims which is empty".to_owned(),
+                    known => format!("must be one of the names in pod.spec.resourceClaims: {}", known.join(", ")),
+                };
+                FieldError { detail, ..FieldError::not_found(&path, name) }
+            });
         }
     }
 }

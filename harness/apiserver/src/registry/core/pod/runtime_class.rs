@@ -1,6 +1,8 @@
 //! The admission plugin `RuntimeClass`: a pod gets the overhead, node selector and tolerations of its class. See
 //! `plugin/pkg/admission/runtimeclass/admission.go` and `pkg/util/tolerations/tolerations.go`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::json::fields::{is_empty_value, non_null, object_or_insert, semantic_equal, spec_of, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -92,41 +94,92 @@ fn schedule(spec: &mut Map, scheduling: &Value) -> Result<(), SelectorConflict> 
     Ok(())
 }
 
-/// Drops tolerations that others include.
+/// Drops tolerations that others include: `MergeTolerations`, in one pass instead of a comparison of every two.
 fn merge_tolerations(all: &[Value]) -> Vec<Value> {
-    let mut merged: Vec<Value> = Vec::new();
-    for (index, one) in all.iter().enumerate() {
-        let before = merged.iter().any(|other| includes(other, one));
-        // Of two equal ones the first stays.
-        let after = all[index + 1..].iter().any(|other| other != one && includes(other, one));
-        if !before && !after {
+    let mut after = Inclusions::default();
+    let included_later: Vec<bool> = all
+        .iter()
+        .rev()
+        .map(|one| {
+            // Of two equal ones the first stays.
+            let found = after.candidates(one).any(|other| other != one && includes(other, one));
+            after.note(one);
+            found
+        })
+        .collect();
+    let mut before = Inclusions::default();
+    let mut equal = BTreeSet::new();
+    let mut merged = Vec::new();
+    for (one, included_later) in all.iter().zip(included_later.into_iter().rev()) {
+        let is_first = !equal.contains(&one.to_string());
+        if is_first && !included_later && !before.candidates(one).any(|other| includes(other, one)) {
+            before.note(one);
+            equal.insert(one.to_string());
             merged.push(one.clone());
         }
     }
     merged
 }
 
+/// Key, operator, effect and, unless the operator is `Exists`, value: tolerations that agree in these include others
+/// in the order of their seconds.
+type TolerationClass = [String; 4];
+
+/// The tolerations that can include others.
+#[derive(Default)]
+struct Inclusions<'a> {
+    /// Of each class the two that last longest and differ.
+    widest: BTreeMap<TolerationClass, Vec<&'a Value>>,
+}
+
+impl<'a> Inclusions<'a> {
+    fn note(&mut self, toleration: &'a Value) {
+        let [key, operator, effect] = ["key", "operator", "effect"].map(|field| str_field(toleration, field));
+        let value = if operator == "Exists" { "" } else { str_field(toleration, "value") };
+        let widest = self.widest.entry([key, operator, effect, value].map(str::to_owned)).or_default();
+        if !widest.contains(&toleration) {
+            widest.push(toleration);
+            widest.sort_by_key(|one| std::cmp::Reverse(seconds(one).unwrap_or(i64::MAX)));
+            widest.truncate(2);
+        }
+    }
+
+    /// Returns the tolerations that may include another one.
+    fn candidates(&self, narrow: &Value) -> impl Iterator<Item = &'a Value> {
+        let [key, value, effect] = ["key", "value", "effect"].map(|field| str_field(narrow, field));
+        let operators = [("Exists", ""), ("Equal", value), ("", value)];
+        let classes = [key, ""].into_iter().flat_map(move |key| {
+            let with_effect = move |effect| operators.map(|(operator, value)| [key, operator, effect, value]);
+            [effect, ""].into_iter().flat_map(with_effect)
+        });
+        classes.filter_map(move |class| self.widest.get(&class.map(str::to_owned))).flatten().copied()
+    }
+}
+
+fn seconds(toleration: &Value) -> Option<i64> {
+    toleration.get("tolerationSeconds").and_then(Value::as_i64)
+}
+
 /// Returns true if `wide` tolerates everything that `narrow` tolerates.
 fn includes(wide: &Value, narrow: &Value) -> bool {
-    let text = |toleration: &Value, field: &str| str_field(toleration, field).to_owned();
-    let differ = |field: &str| text(wide, field) != text(narrow, field);
-    let seconds = |toleration: &Value| toleration.get("tolerationSeconds").and_then(Value::as_i64);
-    let operator = text(wide, "operator");
     if wide == narrow {
         return true;
     }
-    let all_keys = text(wide, "key").is_empty() && operator == "Exists";
-    if (differ("key") && !all_keys) || (differ("effect") && !text(wide, "effect").is_empty()) {
+    let [operator, key, effect] = ["operator", "key", "effect"].map(|field| str_field(wide, field));
+    let all_keys = key.is_empty() && operator == "Exists";
+    if (key != str_field(narrow, "key") && !all_keys) || (effect != str_field(narrow, "effect") && !effect.is_empty()) {
         return false;
     }
-    if text(wide, "effect") == "NoExecute"
+    if effect == "NoExecute"
         && let Some(most) = seconds(wide)
         && seconds(narrow).is_none_or(|own| own > most)
     {
         return false;
     }
-    match operator.as_str() {
-        "Equal" | "" => text(narrow, "operator") == "Equal" && !differ("value"),
+    match operator {
+        "Equal" | "" => {
+            str_field(narrow, "operator") == "Equal" && str_field(narrow, "value") == str_field(wide, "value")
+        }
         "Exists" => true,
         _ => false,
     }
@@ -151,6 +204,49 @@ mod tests {
     fn tolerations_are_merged(#[case] all: &[Value], #[case] kept: &[usize]) {
         let expected: Vec<Value> = kept.iter().map(|index| all[*index].clone()).collect();
         assert_eq!(merge_tolerations(all), expected);
+    }
+
+    /// `MergeTolerations` as upstream has it, which compares every two.
+    fn compared(all: &[Value]) -> Vec<Value> {
+        let mut merged: Vec<Value> = Vec::new();
+        for (index, one) in all.iter().enumerate() {
+            let before = merged.iter().any(|other| includes(other, one));
+            let after = all[index + 1..].iter().any(|other| other != one && includes(other, one));
+            if !before && !after {
+                merged.push(one.clone());
+            }
+        }
+        merged
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn one_pass_finds_what_comparing_all_does(all in proptest::collection::vec((0..3_usize, 0..4_usize, 0..4_usize, 0..3_usize, 0..4_i64), 0..12)) {
+            let all: Vec<Value> = all
+                .into_iter()
+                .map(|(key, operator, effect, value, seconds)| {
+                    let key = ["", "a", "b"][key];
+                    let operator = ["Exists", "Equal", "", "Lt"][operator];
+                    let effect = ["", "NoExecute", "NoSchedule", "PreferNoSchedule"][effect];
+                    let value = ["", "x", "y"][value];
+                    let mut one = json!({"key": key, "operator": operator, "effect": effect, "value": value});
+                    if seconds > 0 {
+                        one["tolerationSeconds"] = json!(seconds);
+                    }
+                    one
+                })
+                .collect();
+            proptest::prop_assert_eq!(merge_tolerations(&all), compared(&all));
+        }
+    }
+
+    #[test]
+    fn many_tolerations_are_merged_at_once() {
+        let many = |prefix: &str| -> Vec<Value> {
+            (0..20_000).map(|i| toleration(&format!("{prefix}{i}"), "Exists", "")).collect()
+        };
+        let all: Vec<Value> = [many("a"), many("b"), many("a")].concat();
+        assert_eq!(merge_tolerations(&all), all[..40_000]);
     }
 
     #[test]
