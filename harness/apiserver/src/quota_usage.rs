@@ -200,4 +200,65 @@ mod tests {
         })
         .expect("a runtime");
     }
+
+    /// Each resource of the limits that a cluster counts is in `used`: `CalculateUsageStats` and `CalculateUsage` in
+    /// `staging/src/k8s.io/apiserver/pkg/quota/v1`.
+    #[test]
+    fn what_is_not_used_is_zero() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            let client = ControllerClient::new(&server, "user");
+            let counted = [
+                "pods",
+                "cpu",
+                "memory",
+                "ephemeral-storage",
+                "requests.cpu",
+                "requests.memory",
+                "requests.ephemeral-storage",
+                "limits.cpu",
+                "limits.memory",
+                "limits.ephemeral-storage",
+                "hugepages-2Mi",
+                "requests.hugepages-2Mi",
+                "requests.example.com/gpu",
+                "count/pods",
+                "services",
+                "services.nodeports",
+                "services.loadbalancers",
+                "replicationcontrollers",
+                "resourcequotas",
+                "secrets",
+                "configmaps",
+                "persistentvolumeclaims",
+                "requests.storage",
+                "gold.storageclass.storage.k8s.io/requests.storage",
+                "gold.storageclass.storage.k8s.io/persistentvolumeclaims",
+                "count/services",
+                "count/secrets",
+                "count/deployments.apps",
+                "count/jobs.batch",
+                "count/leases.coordination.k8s.io",
+                "count/persistentvolumeclaims",
+                "count/resourceclaims.resource.k8s.io",
+                "gpu.deviceclass.resource.k8s.io/devices",
+            ];
+            let hard: crate::json::Map = counted.iter().map(|name| ((*name).to_owned(), json!("5"))).collect();
+            let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+                "spec": {"hard": hard}});
+            assert!(client.create("/api/v1/namespaces/default/resourcequotas", &quota).await.is_ok());
+            tokio::spawn(publish_quota_usage(server.clone()));
+            settle().await;
+            let used = usage(&server)["used"].clone();
+            let expected: crate::json::Map = counted
+                .iter()
+                .map(|name| {
+                    let own = u8::from(matches!(*name, "resourcequotas"));
+                    ((*name).to_owned(), json!(own.to_string()))
+                })
+                .collect();
+            assert_eq!(used, Value::Object(expected));
+        })
+        .expect("a runtime");
+    }
 }

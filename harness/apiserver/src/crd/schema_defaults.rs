@@ -30,8 +30,11 @@ struct DefaultPlace<'s> {
 /// Validates the defaults in the schema of a version, whose path is `path`. `pruned` requires them to have no unknown
 /// fields.
 pub(super) fn check_defaults(schema: &Value, path: &str, pruned: bool, errors: &mut ErrorList) {
-    let place = DefaultPlace { root: schema, steps: Vec::new(), inside_meta: false };
-    visit(schema, &place, (path, 0), pruned, errors);
+    // The root is a resource, so that its own default needs a type: `ValidateDefaults` with `isResourceRoot`.
+    let mut root = schema.clone();
+    root[EMBEDDED] = true.into();
+    let place = DefaultPlace { root: &root, steps: Vec::new(), inside_meta: false };
+    visit(&root, &place, (path, 0), pruned, errors);
 }
 
 fn visit<'s>(
@@ -192,6 +195,17 @@ mod tests {
         "name": {"type": "string", "default": "a"}}}}}), &[])]
     fn defaults(#[case] property: Value, #[case] expected: &[&str]) {
         assert_eq!(found(&property, true), expected);
+    }
+
+    /// The schema of a resource, whose default needs a type: `ValidateDefaults` with `isResourceRoot`.
+    #[rstest]
+    #[case::empty(json!({}), &["s.default.apiVersion: Required value", "s.default.kind: Required value"])]
+    #[case::with_type(json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}), &[])]
+    fn defaults_of_resources(#[case] default: Value, #[case] expected: &[&str]) {
+        let mut errors = ErrorList::new();
+        check_defaults(&json!({"type": "object", "default": default}), "s", true, &mut errors);
+        let found: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::metadata;
 use crate::object_watch::ObjectWatch;
 use crate::registry::{ErrorList, NO_FIELD, Path, checks};
 use crate::request::{Query, Reply, ReplyBody};
+use crate::schema::go_time;
 use crate::server::ApiServer;
 use crate::status::Status;
 use crate::store::ResourceId;
@@ -78,7 +79,7 @@ impl LogRequest {
         let number = |name: &str| query.number(name).map(|found| found.and_then(|n| usize::try_from(n).ok()));
         let since = match query.number("sinceSeconds")? {
             Some(seconds) => scope.server.clock().now().checked_sub(Duration::from_secs(seconds.unsigned_abs())).ok(),
-            None => query.get("sinceTime").and_then(|time| time.parse().ok()),
+            None => since_time(query)?,
         };
         let wanted = Self {
             namespace: scope.path.namespace.clone(),
@@ -187,6 +188,12 @@ fn node_of(pod: &Value) -> &str {
     pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Returns the time from which on lines are wanted: `UnmarshalQueryParameter` of `metav1.Time`.
+fn since_time(query: &Query) -> Result<Option<Timestamp>, Status> {
+    let given = query.get("sinceTime").filter(|time| !matches!(*time, "" | "null"));
+    given.map(|time| go_time(time).map_err(Status::bad_request)).transpose()
+}
+
 /// Validates the options of a log request.
 fn log_errors(query: &Query) -> Result<ErrorList, Status> {
     let mut errors = ErrorList::new();
@@ -197,12 +204,14 @@ fn log_errors(query: &Query) -> Result<ErrorList, Status> {
         errors.invalid(&Path::new("limitBytes"), bytes, checks::POSITIVE_MESSAGE);
     }
     let seconds = query.number("sinceSeconds")?;
-    if seconds.is_some() && query.get("sinceTime").is_some_and(|time| !time.is_empty()) {
+    since_time(query)?;
+    // Parameters without a value are given, too.
+    if seconds.is_some() && query.get("sinceTime").is_some() {
         errors.forbidden(&Path::new(NO_FIELD), "at most one of `sinceTime` or `sinceSeconds` may be specified");
     } else if let Some(seconds) = seconds.filter(|seconds| *seconds < 1) {
         errors.invalid(&Path::new("sinceSeconds"), seconds, checks::POSITIVE_MESSAGE);
     }
-    if query.get("stream").is_some_and(|stream| !stream.is_empty()) {
+    if query.get("stream").is_some() {
         errors.forbidden(&Path::new("stream"), "may not be specified");
     }
     Ok(errors)
@@ -322,12 +331,30 @@ mod tests {
         assert_eq!((seen.len(), removed, server.clock().now().duration_since(epoch()).as_secs()), (3, 200, 100));
     }
 
+    /// `autoConvert_url_Values_To_v1_PodLogOptions`: the errors of Go's `strconv` and `time`.
+    #[rstest]
+    #[case("tailLines=x", "strconv.ParseInt: parsing \"x\": invalid syntax")]
+    #[case("limitBytes=", "strconv.ParseInt: parsing \"\": invalid syntax")]
+    #[case("sinceTime=now", "parsing time \"now\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"now\" as \"2006\"")]
+    #[case(
+        "sinceTime=2024-01-01",
+        "parsing time \"2024-01-01\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"\" as \"T\""
+    )]
+    fn malformed_options(#[case] query: &str, #[case] expected: &str) {
+        let error = log_errors(&Query::parse(query)).unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (400, expected));
+    }
+
     #[rstest]
     #[case("tailLines=5&limitBytes=1&sinceSeconds=1", &[])]
     #[case("tailLines=-1&limitBytes=0", &["tailLines", "limitBytes"])]
     #[case("sinceSeconds=0", &["sinceSeconds"])]
     #[case("sinceSeconds=0&sinceTime=2024-01-01T00:00:00Z", &["[]"])]
+    #[case("sinceSeconds=1&sinceTime=", &["[]"])]
+    #[case("sinceTime=2024-01-01T00:00:00.5%2B01:00", &[])]
+    #[case("sinceTime=null", &[])]
     #[case("stream=Stdout", &["stream"])]
+    #[case("stream=", &["stream"])]
     fn options(#[case] query: &str, #[case] fields: &[&str]) {
         let errors = log_errors(&Query::parse(query)).unwrap();
         let found: Vec<&str> = errors.iter().map(|error| error.field.as_str()).collect();

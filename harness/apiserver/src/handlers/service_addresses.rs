@@ -109,4 +109,46 @@ mod tests {
         let why = "failed to allocate IP 10.0.0.41: provided IP is already allocated";
         assert!(reply["message"].as_str().unwrap_or_default().contains(why), "{reply}");
     }
+
+    /// A dry run takes neither an address nor a port of nodes: `allocator.DryRun` in
+    /// `pkg/registry/core/service/{ipallocator,portallocator}`.
+    #[tokio::test(start_paused = true)]
+    async fn dry_runs_take_nothing() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+        let mut wanted = service("a", "10.0.0.40");
+        wanted["spec"]["type"] = json!("NodePort");
+        wanted["spec"]["ports"][0]["nodePort"] = json!(30_100);
+        for _ in 0..2 {
+            let (status, reply) = send(&server, Method::POST, &format!("{SERVICES}?dryRun=All"), &wanted).await;
+            assert_eq!((status, &reply["spec"]["clusterIP"]), (201, &json!("10.0.0.40")), "{reply}");
+            assert_eq!(addresses(&server), [""; 0]);
+        }
+        assert_eq!(send(&server, Method::POST, SERVICES, &wanted).await.0, 201);
+        let path = format!("{SERVICES}/a");
+        let (_, mut changed) = send(&server, Method::GET, &path, &Value::Null).await;
+        changed["spec"] = json!({"type": "ExternalName", "externalName": "a.b"});
+        assert_eq!(send(&server, Method::PUT, &format!("{path}?dryRun=All"), &changed).await.0, 200);
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]});
+        assert_eq!(send(&server, Method::DELETE, &path, &options).await.0, 200);
+        assert_eq!(addresses(&server), ["10.0.0.40"], "nothing is given back");
+        wanted["metadata"]["name"] = json!("b");
+        let (status, _) = send(&server, Method::POST, &format!("{SERVICES}?dryRun=All"), &wanted).await;
+        assert_eq!(status, 422);
+    }
+
+    /// The field is dropped from what is read, but the manager has it: `defaultOnReadInternalTrafficPolicy`.
+    #[tokio::test(start_paused = true)]
+    async fn external_names_have_no_traffic_policy() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+        let external = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "e"}, "spec": {
+            "type": "ExternalName", "externalName": "a.b", "internalTrafficPolicy": "Local"}});
+        let mut request = ApiRequest::new(Method::PATCH, &format!("{SERVICES}/e?fieldManager=m"));
+        request.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/apply-patch+yaml"));
+        request.body = external.to_string().into();
+        assert_eq!(server.handle(request).await.status, 201);
+        let (_, found) = send(&server, Method::GET, &format!("{SERVICES}/e"), &Value::Null).await;
+        assert_eq!(found["spec"].get("internalTrafficPolicy"), None);
+        let owned = &found["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"];
+        assert_eq!(owned["f:internalTrafficPolicy"], json!({}), "{found}");
+    }
 }

@@ -1,6 +1,8 @@
 //! Answers of kube-apiserver 1.36.2 to objects as those in upstream's own tables of validation, by kind. A case names
 //! the test in `pkg/apis/*/validation/validation_test.go` with its like.
 
+use std::collections::BTreeMap;
+
 use rstest::rstest;
 
 use super::tests::{create, created, kind, update};
@@ -100,6 +102,9 @@ fn pods_without_disabled_fields() {
     "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}, "behavior": {"scaleUp": {"tolerance": "-10m",
         "selectPolicy": "Max", "policies": [{"type": "Pods", "value": 1, "periodSeconds": 1}]}}}), &[
     "spec.behavior.scaleUp.tolerance: Invalid value: \"-10m\": must be greater than or equal to 0"])]
+#[case::policy_of_a_name("services", json!({"type": "ExternalName", "externalName": "a.b", "sessionAffinity": "None",
+    "internalTrafficPolicy": "x"}), &[
+    "spec.internalTrafficPolicy: Unsupported value: \"x\": supported values: \"Cluster\", \"Local\""])]
 fn specs(#[case] plural: &str, #[case] spec: Value, #[case] expected: &[&str]) {
     let object = json!({"metadata": {"name": "a"}, "spec": spec});
     assert_eq!(create(plural, object).expect_err("refused"), expected);
@@ -127,8 +132,6 @@ fn topologies_and_annotations() {
 #[case::driver("csidrivers", json!({"spec": {"preventPodSchedulingIfMissing": true}}), "/spec/preventPodSchedulingIfMissing")]
 #[case::slice("endpointslices", json!({"addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"],
     "deprecatedTopology": {"a": "b"}}]}), "/endpoints/0/deprecatedTopology")]
-#[case::service("services", json!({"spec": {"type": "ExternalName", "externalName": "a.b", "internalTrafficPolicy": "Cluster"}}),
-    "/spec/internalTrafficPolicy")]
 fn dropped(#[case] plural: &str, #[case] mut object: Value, #[case] pointer: &str) {
     object["metadata"] = json!({"name": "a"});
     assert_eq!(create(plural, object).expect("valid").pointer(pointer), None);
@@ -209,6 +212,13 @@ fn the_class_of_a_claim() {
     "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "k", "labelSelector": {},
         "matchLabelKeys": (0..n).map(|i| format!("a{i}")).collect::<Vec<_>>(),
         "mismatchLabelKeys": (0..n).map(|i| format!("b{i}")).collect::<Vec<_>>()}]}}}}))]
+#[case::limits("limitranges", |n| json!({"spec": {
+    "limits": (0..n).map(|i| json!({"type": format!("a.b/t{i}")})).collect::<Vec<_>>()}}))]
+#[case::scopes("resourcequotas", |n| json!({"spec": {"scopes": (0..n).map(|_| "BestEffort").collect::<Vec<_>>(),
+    "hard": (0..n).map(|i| (format!("requests.a.b/r{i}"), "1")).collect::<BTreeMap<_, _>>()}}))]
+#[case::scope_selectors("resourcequotas", |n| json!({"spec": {
+    "scopeSelector": {"matchExpressions": (0..n).map(|_| json!({"scopeName": "BestEffort"})).collect::<Vec<_>>()},
+    "hard": (0..n).map(|i| (format!("requests.a.b/r{i}"), "1")).collect::<BTreeMap<_, _>>()}}))]
 fn long_lists(#[case] plural: &str, #[case] object: fn(i64) -> Value) {
     let mut object = object(20_000);
     object["metadata"]["name"] = "a".into();
@@ -216,4 +226,19 @@ fn long_lists(#[case] plural: &str, #[case] object: fn(i64) -> Value) {
     let refused = create(plural, object.clone()).is_err();
     let warnings = kind(plural).strategy.warnings_on_create(&object);
     assert!(refused || warnings.len() < 200_000);
+}
+
+/// Each error shows all claims of the pod; together they have a bound.
+#[test]
+fn many_long_errors_have_a_bound() {
+    let names = |letter: char, count: usize| -> Vec<Value> {
+        (0..count).map(|number| json!({"name": format!("{letter}{number}")})).collect()
+    };
+    let containers: Vec<Value> = (0..500)
+        .map(|number| json!({"name": format!("c{number}"), "image": "i", "resources": {"claims": names('x', 20)}}))
+        .collect();
+    let spec = json!({"resourceClaims": names('a', 10_000), "containers": containers});
+    let errors = create("pods", json!({"metadata": {"name": "a"}, "spec": spec})).expect_err("refused");
+    let size: usize = errors.iter().map(String::len).sum();
+    assert!(size < 2 << 20, "{size}");
 }

@@ -86,6 +86,14 @@ fn is_canonical_time(text: &str) -> bool {
         && within(s0, s1, 0, 59)
 }
 
+/// Parses a time as Go does with `time.RFC3339`; the error is Go's.
+pub(crate) fn go_time(text: &str) -> Result<Timestamp, String> {
+    parse_time(text, "2006-01-02T15:04:05Z07:00").map_err(|error| match error {
+        ScalarError::InvalidValue(why) => why,
+        ScalarError::WrongType => String::new(),
+    })
+}
+
 fn parse_time(text: &str, layout: &str) -> Result<Timestamp, ScalarError> {
     // Go accepts exactly this format; jiff alone would also accept spaces and shorter dates.
     let bytes = text.as_bytes();

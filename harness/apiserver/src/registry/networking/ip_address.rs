@@ -77,7 +77,11 @@ pub(in crate::registry) const COLUMNS: &[Column] = &[
         Description::Field("api.networking.v1.IPAddressSpec", "parentRef"),
         CellSource::Custom(|address, _| {
             let parent = |field: &str| text(address, &format!("/spec/parentRef/{field}")).to_owned();
-            let parts = ["group", "resource", "namespace", "name"].map(parent);
+            let resource = match parent("group").as_str() {
+                "" => parent("resource"),
+                group => format!("{}.{group}", parent("resource")),
+            };
+            let parts = [resource.to_lowercase(), parent("namespace"), parent("name")];
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             json!(parts.join("/"))
         }),
@@ -107,10 +111,12 @@ mod tests {
         assert!(found.iter().zip(expected).all(|(found, start)| found.starts_with(start)), "{found:?}");
     }
 
-    #[test]
-    fn a_row_joins_the_parts_of_the_parent() {
-        let parent = json!({"resource": "services", "namespace": "a", "name": "b"});
+    /// `printIPAddress`.
+    #[rstest]
+    #[case(json!({"resource": "services", "namespace": "a", "name": "b"}), "services/a/b")]
+    #[case(json!({"group": "example.com", "resource": "things", "name": "b"}), "things.example.com/b")]
+    fn a_row_joins_the_parts_of_the_parent(#[case] parent: Value, #[case] expected: &str) {
         let object = json!({"metadata": {"name": "n"}, "spec": {"parentRef": parent}});
-        assert_eq!(cells(COLUMNS, &object), [json!("n"), json!("services/a/b")]);
+        assert_eq!(cells(COLUMNS, &object), [json!("n"), json!(expected)]);
     }
 }

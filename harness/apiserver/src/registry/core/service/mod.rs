@@ -135,8 +135,6 @@ impl Strategy for Service {
         let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         if needs_address(&kind) {
             text_default(spec, "internalTrafficPolicy", "Cluster");
-        } else {
-            spec.remove("internalTrafficPolicy");
         }
         if kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts").is_none_or(Value::is_null) {
             spec.insert("allocateLoadBalancerNodePorts", true.into());
@@ -187,10 +185,12 @@ impl Strategy for Service {
     }
 
     fn begin_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        drop_traffic_policy(object);
         allocate::allocate(object, ctx)
     }
 
     fn begin_seed(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        drop_traffic_policy(object);
         allocate::allocate_missing(object, ctx)
     }
 
@@ -219,6 +219,7 @@ impl Strategy for Service {
     }
 
     fn begin_update(&self, new: &mut Value, _old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        drop_traffic_policy(new);
         allocate::allocate(new, ctx)
     }
 
@@ -230,6 +231,16 @@ impl Strategy for Service {
 
     fn allow_create_on_update(&self) -> bool {
         true
+    }
+}
+
+/// Drops a field that external names do not have. It is validated, and managers own it: upstream stores it and drops it
+/// when it is read (`defaultOnReadInternalTrafficPolicy`).
+fn drop_traffic_policy(service: &mut Value) {
+    if kind_of(service) == "ExternalName"
+        && let Some(spec) = object_or_insert(service, "spec")
+    {
+        spec.remove("internalTrafficPolicy");
     }
 }
 
