@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::failed_pods::FailedPods;
 use super::revisions::{REVISION_LABEL, RevisionHistory};
 use super::{NamespaceController, has_been_ready, ready_condition};
 use crate::json::{Value, json};
@@ -43,7 +44,7 @@ struct DaemonChanges<'a> {
 }
 
 /// Syncs the pods and the status of one DaemonSet.
-pub(super) async fn keep(controller: &NamespaceController, name: &str) {
+pub(super) async fn keep(controller: &NamespaceController, name: &str, failed: &mut FailedPods) {
     let Some(set) = controller.workload(name) else { return };
     let nodes = controller.agent.server().list(&ResourceId::new("", "nodes"), None);
     let pod = tolerant_pod(controller, &set);
@@ -55,7 +56,7 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str) {
         controller.claim("", "pods", &set).await;
         history = Some(RevisionHistory::sync(controller, &set).await);
         let pods = daemon_pods(controller, &set);
-        let changes = SetState::new(&set, &nodes, &pods, &hash, now).changes(controller);
+        let changes = SetState::new(&set, &nodes, &pods, &hash, now).changes(controller, failed);
         for pod in changes.delete {
             _ = controller.delete_pod(&set, pod).await;
         }
@@ -198,13 +199,13 @@ impl<'a> SetState<'a> {
     }
 
     /// Returns what is missing or too many; if that is nothing, the next step of a rolling update.
-    fn changes(&self, controller: &NamespaceController) -> DaemonChanges<'a> {
+    fn changes(&self, controller: &NamespaceController, failed: &mut FailedPods) -> DaemonChanges<'a> {
         let mut changes = DaemonChanges::default();
         let names: BTreeSet<&str> = self.nodes.iter().map(|node| node.name.as_str()).collect();
         let exists = |pod: &&Value| names.contains(target(pod));
         changes.delete.extend(self.pods.iter().filter(|pod| !exists(pod) && !is_deleted(pod)));
         for node in self.nodes {
-            self.manage(controller, node, &mut changes);
+            self.manage(controller, failed, node, &mut changes);
         }
         if changes.create.is_empty() && changes.delete.is_empty() && self.rolls() {
             let surge = self.max_surge(self.wanted());
@@ -214,7 +215,13 @@ impl<'a> SetState<'a> {
     }
 
     /// Adds the changes on a node for which no update is needed: `podsShouldBeOnNode`.
-    fn manage(&self, controller: &NamespaceController, node: &'a DaemonNode, changes: &mut DaemonChanges<'a>) {
+    fn manage(
+        &self,
+        controller: &NamespaceController,
+        failed: &mut FailedPods,
+        node: &'a DaemonNode,
+        changes: &mut DaemonChanges<'a>,
+    ) {
         let mut pods = self.pods_on(&node.name);
         if pods.is_empty() {
             changes.create.extend(node.runs.then_some(node.name.as_str()));
@@ -226,18 +233,20 @@ impl<'a> SetState<'a> {
         }
         let (ended, running): (Vec<&Value>, Vec<&Value>) =
             pods.into_iter().partition(|pod| matches!(phase(pod), "Succeeded" | "Failed"));
-        for pod in &ended {
+        for pod in ended {
             let name = format!("{}/{}", controller.namespace, metadata::name(pod));
             let node = &node.name;
-            if phase(pod) == "Failed" {
+            if phase(pod) == "Succeeded" {
+                let message = format!("Found succeeded daemon pod {name} on node {node}, will try to delete it");
+                controller.record_success(self.set, "SucceededDaemonPod", message);
+            } else if failed.may_delete(self.set, node, self.now) {
                 let message = format!("Found failed daemon pod {name} on node {node}, will try to kill it");
                 controller.record(self.set, "FailedDaemonPod", message);
             } else {
-                let message = format!("Found succeeded daemon pod {name} on node {node}, will try to delete it");
-                controller.record_success(self.set, "SucceededDaemonPod", message);
+                continue;
             }
+            changes.delete.push(pod);
         }
-        changes.delete.extend(ended);
         if self.max_surge(1) == 0 {
             changes.delete.extend(running.into_iter().skip(1));
             return;
@@ -450,5 +459,37 @@ mod tests {
         let left = revisions(3).await;
         let numbers: Vec<Option<i64>> = left.iter().map(|revision| revision["revision"].as_i64()).collect();
         assert_eq!((numbers.len(), left.iter().any(|one| metadata::name(one) == name)), (2, false), "{numbers:?}");
+    }
+
+    /// A pod that fails again and again is replaced after 1, 2, 4 … seconds: the delays of `startDaemonSetController`.
+    #[tokio::test(start_paused = true)]
+    async fn pods_that_fail_at_once_are_replaced_with_back_off() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        tokio::spawn(super::super::run_workload_controllers(server.clone()));
+        let client = ControllerClient::new(&server, "user");
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+        server.seed([node]).expect("seeded");
+        let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "d"}, "spec": {
+            "selector": {"matchLabels": {"app": "d"}}, "template": {"metadata": {"labels": {"app": "d"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        assert!(client.create("/apis/apps/v1/namespaces/default/daemonsets", &set).await.is_ok());
+        let mut created: Vec<(String, u128)> = Vec::new();
+        let start = server.clock().now();
+        for _ in 0..800 {
+            server.clock().sleep(Duration::from_millis(10)).await;
+            for stored in server.list(&ResourceId::new("", "pods"), Some("default")) {
+                if created.iter().any(|(uid, _)| uid == stored.uid()) {
+                    continue;
+                }
+                created.push((
+                    stored.uid().to_owned(),
+                    server.clock().now().duration_since(start).unsigned_abs().as_millis(),
+                ));
+                let path = format!("/api/v1/namespaces/default/pods/{}/status", stored.name());
+                client.patch(&path, MERGE_PATCH, &json!({"status": {"phase": "Failed"}})).await;
+            }
+        }
+        let seconds: Vec<u128> = created.iter().map(|(_, millis)| millis / 500).collect();
+        assert_eq!(seconds, [0, 0, 2, 6, 14], "{created:?}");
     }
 }

@@ -6,6 +6,7 @@
 mod claims;
 mod daemon;
 mod deployment;
+mod failed_pods;
 mod jobs;
 mod progress;
 mod replicas;
@@ -27,6 +28,8 @@ use super::server::{ApiServer, storage_id};
 use super::store::{ResourceId, StoredObject};
 use crate::json::{Map, Value, json};
 use crate::metadata;
+
+use failed_pods::FailedPods;
 
 pub use jobs::run_job_controllers;
 
@@ -52,9 +55,10 @@ pub async fn run_workload_controllers(server: ApiServer) {
     let mut feed = WatchMux::new(&server, WatchSet::Resources(resources));
     // The namespaces with pods that become available, or deployments that are late, by time alone.
     let mut due: BTreeMap<String, Timestamp> = BTreeMap::new();
-    let mut retries: Retries<WorkloadKey> = Retries::default();
+    let mut pending = Pending::default();
     loop {
-        let changes = feed.next_until(due.values().copied().chain(retries.next()).min()).await;
+        let next = due.values().copied().chain(pending.retries.next()).chain(pending.failed_pods.next()).min();
+        let changes = feed.next_until(next).await;
         let now = server.clock().now();
         let mut touched: BTreeSet<String> =
             due.iter().filter(|(_, at)| **at <= now).map(|(namespace, _)| namespace.clone()).collect();
@@ -66,13 +70,13 @@ pub async fn run_workload_controllers(server: ApiServer) {
             let sets = server.list(&ResourceId::new("apps", "daemonsets"), None);
             touched.extend(sets.iter().map(|set| set.namespace().to_owned()));
         }
-        for workload in retries.due(now) {
+        for workload in pending.due(now) {
             if !touched.contains(&workload.1) {
-                sync(&server, &workload, &mut retries).await;
+                sync(&server, &workload, &mut pending).await;
             }
         }
         for namespace in touched {
-            sync_namespace(&server, &namespace, &mut retries).await;
+            sync_namespace(&server, &namespace, &mut pending).await;
             let checks = [next_availability(&server, &namespace), next_progress_check(&server, &namespace)];
             match checks.into_iter().flatten().min() {
                 Some(at) => _ = due.insert(namespace, at),
@@ -117,7 +121,24 @@ fn next_progress_check(server: &ApiServer, namespace: &str) -> Option<Timestamp>
 /// A workload: the index of its resource in [`WORKLOADS`], its namespace and its name.
 type WorkloadKey = (usize, String, String);
 
-async fn sync_namespace(server: &ApiServer, namespace: &str, retries: &mut Retries<WorkloadKey>) {
+/// The syncs that are due later.
+#[derive(Default)]
+struct Pending {
+    retries: Retries<WorkloadKey>,
+    failed_pods: FailedPods,
+}
+
+impl Pending {
+    /// Takes the workloads that are due.
+    fn due(&mut self, now: Timestamp) -> BTreeSet<WorkloadKey> {
+        let mut due = self.retries.due(now);
+        let daemon_sets = WORKLOADS.iter().position(|(_, plural)| *plural == "daemonsets").unwrap_or_default();
+        due.extend(self.failed_pods.take_due(now).into_iter().map(|(namespace, name)| (daemon_sets, namespace, name)));
+        due
+    }
+}
+
+async fn sync_namespace(server: &ApiServer, namespace: &str, pending: &mut Pending) {
     for (index, (group, plural)) in WORKLOADS.iter().enumerate() {
         let names: Vec<String> = server
             .list(&ResourceId::new(group, plural), Some(namespace))
@@ -125,13 +146,13 @@ async fn sync_namespace(server: &ApiServer, namespace: &str, retries: &mut Retri
             .map(|stored| stored.name().to_owned())
             .collect();
         for name in names {
-            sync(server, &(index, namespace.to_owned(), name), retries).await;
+            sync(server, &(index, namespace.to_owned(), name), pending).await;
         }
     }
 }
 
 /// Syncs a workload, and notes whether to try again.
-async fn sync(server: &ApiServer, key: &WorkloadKey, retries: &mut Retries<WorkloadKey>) {
+async fn sync(server: &ApiServer, key: &WorkloadKey, pending: &mut Pending) {
     let (index, namespace, name) = key;
     let (group, plural) = WORKLOADS[*index];
     let Some(kind) = server.registry().get(group, "v1", plural).cloned() else { return };
@@ -139,10 +160,10 @@ async fn sync(server: &ApiServer, key: &WorkloadKey, retries: &mut Retries<Workl
     match plural {
         "deployments" => deployment::keep(&controller, name).await,
         "statefulsets" => stateful::keep(&controller, name).await,
-        "daemonsets" => daemon::keep(&controller, name).await,
+        "daemonsets" => daemon::keep(&controller, name, &mut pending.failed_pods).await,
         _ => replicas::keep(&controller, name).await,
     }
-    retries.settle(key, controller.agent.take_refusal(), server.clock().now());
+    pending.retries.settle(key, controller.agent.take_refusal(), server.clock().now());
 }
 
 /// The API access of one controller in one namespace.
