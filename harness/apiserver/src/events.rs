@@ -83,7 +83,8 @@ impl EventLog {
     /// Writes an event, or a higher count of the one that says the same; too many about one object are dropped.
     async fn write(&mut self, agent: &ControllerClient, event: Event, number: i128) {
         let now = agent.server().clock().now();
-        let source = format!("{} {}", event.component, event.about["uid"].as_str().unwrap_or_default());
+        let about = ["kind", "namespace", "name", "uid"].map(|field| event.about[field].as_str().unwrap_or_default());
+        let source = format!("{} {} {}", event.component, event.host, about.join(" "));
         if !self.spend(&source, now) {
             return;
         }
@@ -416,7 +417,12 @@ mod tests {
             let path = "/apis/apps/v1/namespaces/default/deployments";
             assert!(client.create(path, &web).await.is_ok());
             settled(&server).await;
-            let begin = [
+            let mut begin = vec![
+                "kubelet Node Starting: Starting kubelet.",
+                "kubelet Node NodeHasNoDiskPressure: Node n status is now: NodeHasNoDiskPressure",
+                "kubelet Node NodeHasSufficientMemory: Node n status is now: NodeHasSufficientMemory",
+                "kubelet Node NodeHasSufficientPID: Node n status is now: NodeHasSufficientPID",
+                "kubelet Node NodeReady: Node n status is now: NodeReady",
                 "default-scheduler Pod Scheduled: Successfully assigned default/web-* to n",
                 "deployment-controller Deployment ScalingReplicaSet: Scaled up replica set web-* from 0 to 1",
                 "kubelet Pod Created: Container created",
@@ -424,6 +430,7 @@ mod tests {
                 "kubelet Pod Started: Container started",
                 "replicaset-controller ReplicaSet SuccessfulCreate: Created pod: web-*",
             ];
+            begin.sort_unstable();
             assert_eq!(described(&server), begin);
             let none = json!({"spec": {"replicas": 0}});
             client.patch(&format!("{path}/web"), "application/merge-patch+json", &none).await;

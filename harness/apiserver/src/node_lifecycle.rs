@@ -93,6 +93,7 @@ pub async fn watch_node_health(server: ApiServer) {
     let mut monitor = Monitor {
         agent: ControllerClient::new(&server, "plumbline/node-controller"),
         health: BTreeMap::new(),
+        known: BTreeMap::new(),
         last_taint: BTreeMap::new(),
         all_down: false,
     };
@@ -118,11 +119,16 @@ pub async fn watch_node_health(server: ApiServer) {
             retries.settle(&name, refused, now);
         }
         if next_check.is_none_or(|at| at <= now) {
-            let names: Vec<String> = server.list(&nodes, None).iter().map(|node| node.name().to_owned()).collect();
+            let present: BTreeMap<String, String> =
+                server.list(&nodes, None).iter().map(|node| (node.name().to_owned(), node.uid().to_owned())).collect();
+            let names: Vec<String> = present.keys().cloned().collect();
+            let is_any_known = !monitor.known.is_empty();
+            monitor.classify(&present);
             monitor.check(&names).await;
             // What was refused is tried at the next check.
             monitor.agent.take_refusal();
-            next_check = (!names.is_empty()).then(|| now.checked_add(MONITOR_PERIOD).unwrap_or(Timestamp::MAX));
+            next_check =
+                (is_any_known || !names.is_empty()).then(|| now.checked_add(MONITOR_PERIOD).unwrap_or(Timestamp::MAX));
         }
     }
 }
@@ -130,6 +136,8 @@ pub async fn watch_node_health(server: ApiServer) {
 struct Monitor {
     agent: ControllerClient,
     health: BTreeMap<String, NodeHealth>,
+    /// The nodes at the last check: name and UID.
+    known: BTreeMap<String, String>,
     /// The time at which a node of a zone got a taint.
     last_taint: BTreeMap<String, Timestamp>,
     /// All nodes were unhealthy at the last check.
@@ -137,6 +145,36 @@ struct Monitor {
 }
 
 impl Monitor {
+    /// Records Events about nodes that came and went since the last check: `classifyNodes`. A node that has the name of
+    /// an earlier one is the same.
+    fn classify(&mut self, present: &BTreeMap<String, String>) {
+        let absent_in = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| -> Vec<(String, String)> {
+            let absent = one.iter().filter(|(name, _)| !other.contains_key(*name));
+            absent.map(|(name, uid)| (name.clone(), uid.clone())).collect()
+        };
+        let added = absent_in(present, &self.known);
+        let removed = absent_in(&self.known, present);
+        for (name, uid) in &added {
+            self.record(
+                name,
+                uid,
+                "RegisteredNode",
+                format!("Node {name} event: Registered Node {name} in Controller"),
+            );
+        }
+        for (name, uid) in &removed {
+            self.record(name, uid, "RemovingNode", format!("Node {name} event: Removing Node {name} from Controller"));
+            self.known.remove(name);
+        }
+        self.known.extend(added);
+    }
+
+    /// Records an event about a node.
+    fn record(&self, name: &str, uid: &str, reason: &str, message: String) {
+        let about = json!({"apiVersion": "v1", "kind": "Node", "name": name, "uid": uid});
+        self.agent.server().events().record(Event::new(about, "node-controller", reason, message));
+    }
+
     fn node(&self, name: &str) -> Option<Value> {
         let stored = self.agent.server().get(&ResourceId::new("", "nodes"), "", name)?;
         Some(self.agent.server().decoded(&stored))
@@ -299,10 +337,8 @@ impl Monitor {
         if !self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() || !was_ready {
             return;
         }
-        // The UID in events of nodes is their name, as upstream.
-        let about = json!({"kind": "Node", "name": name, "uid": metadata::uid(node)});
         let message = format!("Node {name} status is now: NodeNotReady");
-        server.events().record(Event::new(about, "node-controller", "NodeNotReady", message));
+        self.record(name, metadata::uid(node), "NodeNotReady", message);
         for pod in server.list(&ResourceId::new("", "pods"), None) {
             if pod.field("spec.nodeName") == Some(name) {
                 self.mark_pod(&server.decoded(&pod), &moment).await;
@@ -499,6 +535,59 @@ mod tests {
             server.clock().sleep(Duration::from_secs(12)).await;
             settle().await;
             assert_eq!(evicted(), 2);
+        })
+        .unwrap();
+    }
+
+    /// Returns the Events of nodes: source, reason, message.
+    fn events(server: &ApiServer) -> Vec<String> {
+        let all = server.list(&ResourceId::new("", "events"), None);
+        let mut shown: Vec<String> = all
+            .iter()
+            .map(|stored| stored.value())
+            .filter(|event| event["involvedObject"]["kind"] == "Node")
+            .map(|event| {
+                let source = str_field(&event["source"], "component");
+                format!("{source} {}: {}", str_field(&event, "reason"), str_field(&event, "message"))
+            })
+            .collect();
+        shown.sort();
+        shown
+    }
+
+    /// Events of `monitorNodeHealth`, and of the setters in `pkg/kubelet/nodestatus/setters.go`.
+    #[test]
+    fn nodes_have_events() {
+        run_virtual(async {
+            let (server, client) = cluster(&[]).await;
+            tokio::spawn(crate::events::publish_events(server.clone()));
+            settle().await;
+            assert!(client.create("/api/v1/nodes", &node("n1")).await.is_ok());
+            server.clock().sleep(Duration::from_secs(6)).await;
+            settle().await;
+            let begin = [
+                "kubelet NodeHasNoDiskPressure: Node n1 status is now: NodeHasNoDiskPressure",
+                "kubelet NodeHasSufficientMemory: Node n1 status is now: NodeHasSufficientMemory",
+                "kubelet NodeHasSufficientPID: Node n1 status is now: NodeHasSufficientPID",
+                "kubelet NodeReady: Node n1 status is now: NodeReady",
+                "kubelet Starting: Starting kubelet.",
+                "node-controller RegisteredNode: Node n1 event: Registered Node n1 in Controller",
+            ];
+            assert_eq!(events(&server), begin);
+            let cordon = json!({"spec": {"unschedulable": true}});
+            assert!(client.patch("/api/v1/nodes/n1", MERGE_PATCH, &cordon).await.is_ok());
+            server.clock().sleep(Duration::from_secs(20)).await;
+            assert!(client.delete("/api/v1/nodes/n1", None).await.is_ok());
+            server.clock().sleep(Duration::from_secs(6)).await;
+            settle().await;
+            let end: Vec<String> = events(&server).into_iter().filter(|line| !begin.contains(&line.as_str())).collect();
+            assert_eq!(
+                end,
+                [
+                    "kubelet NodeNotSchedulable: Node n1 status is now: NodeNotSchedulable",
+                    "node-controller RemovingNode: Node n1 event: Removing Node n1 from Controller",
+                ]
+            );
         })
         .unwrap();
     }

@@ -114,6 +114,12 @@ impl Quantity {
         self.nanos.div_euclid(ONE) + i128::from(self.nanos.rem_euclid(ONE) != 0)
     }
 
+    /// Returns the value in thousandths, rounded up.
+    pub(crate) fn millis(self) -> i128 {
+        const MICRO: i128 = 1_000_000;
+        self.nanos.div_euclid(MICRO) + i128::from(self.nanos.rem_euclid(MICRO) != 0)
+    }
+
     /// Returns the sum in the format of `self`, or of `other` if `self` is zero.
     #[must_use]
     pub(crate) fn plus(self, other: Self) -> Self {

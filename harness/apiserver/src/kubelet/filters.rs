@@ -58,7 +58,8 @@ fn has_affinity(node: &Value, pod: &Value) -> bool {
     required.filter(|required| required.is_object()).is_none_or(|required| has_labels(node, required))
 }
 
-fn tolerates(pod: &Value, taint: &Value) -> bool {
+/// Returns true if the pod tolerates a taint.
+pub(super) fn tolerates(pod: &Value, taint: &Value) -> bool {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     array_field(&pod["spec"], "tolerations").iter().any(|toleration| {
         let key = text(&toleration["key"]);

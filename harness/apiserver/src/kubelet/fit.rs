@@ -12,6 +12,7 @@ use crate::json::fields::array_field;
 use crate::json::{Map, Value};
 use crate::metadata;
 use crate::quantity::Quantity;
+use crate::registry::core::pod::qos;
 use crate::registry::label_selector;
 use crate::registry::resource_list::{ResourceList, pod_resources};
 
@@ -40,7 +41,9 @@ pub(super) struct PlacedPod {
     pub(super) is_leaving: bool,
     /// The pod is being deleted because the scheduler has preempted it.
     pub(super) is_preempted: bool,
-    requests: ResourceList,
+    /// The class of its quality of service.
+    pub(super) class: &'static str,
+    pub(super) requests: ResourceList,
     ports: Vec<HostPort>,
     /// The terms of its required anti-affinity.
     avoids: Vec<Value>,
@@ -61,6 +64,7 @@ impl PlacedPod {
             labels: pod["metadata"]["labels"].clone(),
             priority: priority_of(pod),
             started: pod["status"]["startTime"].as_str().unwrap_or_default().to_owned(),
+            class: qos::class(&pod["spec"]),
             is_leaving,
             is_preempted: is_leaving && is_preempted,
             requests: pod_resources(pod, "requests"),
@@ -117,6 +121,16 @@ impl Placements {
             return false;
         }
         had
+    }
+
+    /// Returns true if the pod has a place.
+    pub(super) fn has(&self, key: &PodKey) -> bool {
+        self.pods.contains_key(key)
+    }
+
+    /// Returns what the pods of a node request of a resource.
+    pub(super) fn requested(&self, node: &str, resource: &str) -> Option<Quantity> {
+        self.usage.get(node)?.requests.get(resource).copied()
     }
 
     /// Removes a pod; `false` if it had no place.
@@ -244,7 +258,8 @@ impl Placements {
         })
     }
 
-    fn ports(&self, node: &Value, pod: &Value) -> Option<Rejection> {
+    /// Returns that a host port of a pod is taken.
+    pub(super) fn ports(&self, node: &Value, pod: &Value) -> Option<Rejection> {
         if self.special.0 == 0 || host_ports(pod).next().is_none() {
             return None;
         }

@@ -7,12 +7,14 @@
 //!   `plumbline.dev/run-for` (such as `30s`, or `forever`) and `plumbline.dev/exit-code` of a pod say otherwise. The
 //!   containers of a deleted pod end before it is removed.
 //! - Pods wait for the config maps and secrets that they name, and for their readiness gates.
+//! - Pods that do not fit on the node that their spec names are rejected, as `OutOfcpu` or `NodeAffinity`.
 //! - The kubelet of a node with the annotation `plumbline.dev/kubelet: stopped` does nothing.
 //! - Nodes become Ready, lose the taint `not-ready` and renew their leases. Their status has the conditions of
 //!   `pkg/kubelet/nodestatus/setters.go`.
 //! - Pods without a node are bound, to one node after the other, where there is room. Where there is none, pods of
 //!   lower priority are preempted, or the reason is in their status.
 
+mod admission;
 mod commands;
 mod config_refs;
 mod filters;
@@ -26,6 +28,9 @@ mod rejection;
 mod runs;
 mod schedule;
 mod spread;
+
+use admission::AdmissionFailure;
+use fit::Placements;
 
 pub(super) use filters::takes;
 
@@ -57,6 +62,10 @@ const KUBELET: &str = "plumbline.dev/kubelet";
 
 /// Time until a refused write is repeated: `syncPeriod` of `pkg/kubelet/status/status_manager.go`.
 const SYNC_PERIOD: Duration = Duration::from_secs(10);
+
+/// Time until a rejected pod has failed. Without it, no time would pass while a replica set replaces pods that fail at
+/// once.
+const REJECTED_AFTER: Duration = Duration::from_millis(100);
 
 /// The parameters of the simulation.
 #[derive(Debug, Clone)]
@@ -100,6 +109,10 @@ enum KubeletTask {
     Observe(String, String, String),
     /// Ends or restarts containers of a pod (namespace, name, uid).
     Exit(String, String, String),
+    /// Ends a pod for a critical one (namespace, name, uid).
+    Preempt(String, String, String),
+    /// Reports that a pod is rejected (namespace, name, uid).
+    Reject(String, String, String),
     /// Renews the lease of a node (name).
     Heartbeat(String),
 }
@@ -116,6 +129,10 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
     let mut kubelet = Kubelet {
         agent: ControllerClient::new(&server, "plumbline/kubelet"),
         scheduler: schedule::Scheduler::new(&server),
+        admitted: Placements::default(),
+        arrivals: Vec::new(),
+        rejected: BTreeMap::new(),
+        nodes: BTreeMap::new(),
         options,
         tasks: BTreeSet::new(),
         planned: BTreeMap::new(),
@@ -136,6 +153,9 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
                     kubelet.forget(&object);
                 } else if deleted || resource != pods && resource != nodes {
                     kubelet.scheduler.room_changed();
+                    if resource == nodes {
+                        kubelet.nodes.remove(object.name());
+                    }
                 } else if resource == pods {
                     kubelet.see_pod(&object);
                 } else {
@@ -143,8 +163,9 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
                 }
             }
         }
-        // New nodes lose their taint first.
+        // New nodes lose their taint first, and report their size.
         kubelet.work().await;
+        kubelet.admit_arrivals();
         if bind {
             kubelet.scheduler.bind_waiting(&kubelet.agent).await;
         }
@@ -161,6 +182,14 @@ fn id_of(pod: &StoredObject) -> PodId {
 struct Kubelet {
     agent: ControllerClient,
     scheduler: schedule::Scheduler,
+    /// The pods that kubelets have taken.
+    admitted: Placements,
+    /// The pods that came to their nodes, in their order.
+    arrivals: Vec<PodId>,
+    /// The pods that kubelets do not take, until their status says so.
+    rejected: BTreeMap<PodId, AdmissionFailure>,
+    /// The nodes whose kubelets have started, and whether they are cordoned.
+    nodes: BTreeMap<String, bool>,
     options: KubeletOptions,
     tasks: BTreeSet<(Timestamp, KubeletTask)>,
     planned: BTreeMap<KubeletTask, Timestamp>,
@@ -188,7 +217,9 @@ impl Kubelet {
 
     fn forget(&mut self, pod: &StoredObject) {
         self.scheduler.forget(pod.namespace(), pod.name());
+        self.admitted.forget(&(pod.namespace().to_owned(), pod.name().to_owned()));
         self.unconfigured.remove(&id_of(pod));
+        self.rejected.remove(&id_of(pod));
     }
 
     /// Looks again at the pods of a namespace that wait for config maps or secrets.
@@ -201,6 +232,16 @@ impl Kubelet {
 
     fn see_node(&mut self, node: &StoredObject) {
         self.scheduler.room_changed();
+        if !self.nodes.contains_key(node.name()) {
+            self.nodes.insert(node.name().to_owned(), false);
+            self.record_node(node.name(), "Starting", "Starting kubelet.".to_owned());
+            // Pods can be older than their node.
+            for (namespace, name) in self.scheduler.pods_on(node.name()) {
+                if let Some(pod) = self.agent.server().get(&ResourceId::new("", "pods"), &namespace, &name) {
+                    self.see_pod(&pod);
+                }
+            }
+        }
         self.plan(Duration::ZERO, KubeletTask::Heartbeat(node.name().to_owned()));
     }
 
@@ -209,8 +250,13 @@ impl Kubelet {
         self.scheduler.note(&pod);
         let id = id_of(stored);
         let action = pods::next_action(&pod);
+        let is_known = self.admitted.has(&fit::key_of(&pod));
+        if is_known || matches!(action, pods::PodAction::Run | pods::PodAction::Observe) {
+            self.admitted.note(&pod);
+        }
         match action {
             pods::PodAction::Bind => self.scheduler.wait(&pod),
+            pods::PodAction::Start if !is_known => self.arrive(id.clone()),
             pods::PodAction::Start => {
                 self.plan(self.options.ready_after, KubeletTask::Ready(id.0.clone(), id.1.clone(), id.2.clone()));
             }
@@ -248,6 +294,8 @@ impl Kubelet {
                 }
                 KubeletTask::End(namespace, name, uid) => self.end(&namespace, &name, &uid).await,
                 KubeletTask::Exit(namespace, name, uid) => self.exit((namespace, name, uid)).await,
+                KubeletTask::Preempt(namespace, name, uid) => self.preempt((namespace, name, uid)).await,
+                KubeletTask::Reject(namespace, name, uid) => self.reject((namespace, name, uid)).await,
                 KubeletTask::Heartbeat(node) => {
                     if self.heartbeat(&node).await {
                         self.plan(self.options.heartbeat, KubeletTask::Heartbeat(node));
@@ -265,23 +313,101 @@ impl Kubelet {
         (stored.uid() == uid).then(|| self.agent.server().decoded(&stored))
     }
 
+    fn node(&self, name: &str) -> Option<Value> {
+        let stored = self.agent.server().get(&ResourceId::new("", "nodes"), "", name)?;
+        Some(self.agent.server().decoded(&stored))
+    }
+
     /// Returns true if the node exists and its kubelet works.
     fn node_works(&self, name: &str) -> bool {
-        let node = self.agent.server().get(&ResourceId::new("", "nodes"), "", name);
-        node.is_some_and(|node| !is_stopped(&self.agent.server().decoded(&node)))
+        self.node(name).is_some_and(|node| !is_stopped(&node))
     }
 
     /// Returns the address of a node.
     fn host_address(&self, name: &str) -> String {
-        let node = self.agent.server().get(&ResourceId::new("", "nodes"), "", name);
-        let node = node.map(|node| self.agent.server().decoded(&node));
+        let node = self.node(name);
         let address = node.as_ref().and_then(internal_address);
         address.unwrap_or("127.0.0.1").to_owned()
+    }
+
+    /// Takes or rejects the pods that came to their nodes, the oldest first: `HandlePodAdditions` in
+    /// `pkg/kubelet/kubelet.go`.
+    fn admit_arrivals(&mut self) {
+        let arrivals = std::mem::take(&mut self.arrivals);
+        let current = |id: &PodId| Some((self.current(&id.0, &id.1, &id.2)?, id.clone()));
+        let mut pods: Vec<(Value, PodId)> = arrivals.iter().filter_map(current).collect();
+        // Of those of the same second, the first that was bound comes first.
+        let revision = |pod: &Value| metadata::resource_version(pod).parse::<u64>().unwrap_or(0);
+        pods.sort_by_key(|(pod, _)| (metadata::text(pod, "creationTimestamp").to_owned(), revision(pod)));
+        for (pod, id) in pods {
+            let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+            if pods::next_action(&pod) != pods::PodAction::Start || self.admitted.has(&fit::key_of(&pod)) {
+                continue;
+            }
+            // The pods of others are seen again once their node is there, or its kubelet works.
+            let Some(node) = self.node(node).filter(|node| !is_stopped(node)) else { continue };
+            let decision =
+                if admission::is_mirror(&pod) { Ok(Vec::new()) } else { admission::admit(&pod, &node, &self.admitted) };
+            match decision {
+                Ok(victims) => {
+                    for (namespace, name) in victims {
+                        let stored = self.agent.server().get(&ResourceId::new("", "pods"), &namespace, &name);
+                        self.admitted.forget(&(namespace, name));
+                        if let Some((namespace, name, uid)) = stored.as_deref().map(id_of) {
+                            self.plan(Duration::ZERO, KubeletTask::Preempt(namespace, name, uid));
+                        }
+                    }
+                    self.admitted.note(&pod);
+                    self.plan(self.options.ready_after, KubeletTask::Ready(id.0, id.1, id.2));
+                }
+                Err(failure) => {
+                    self.record(&pod, true, &failure.reason, failure.message.clone());
+                    self.rejected.insert(id.clone(), failure);
+                    self.plan(REJECTED_AFTER, KubeletTask::Reject(id.0, id.1, id.2));
+                }
+            }
+        }
+    }
+
+    /// Notes a pod that came to its node, unless it is rejected already.
+    fn arrive(&mut self, id: PodId) {
+        if !self.rejected.contains_key(&id) {
+            self.arrivals.push(id);
+        }
+    }
+
+    /// Reports that a node does not take a pod.
+    async fn reject(&mut self, id: PodId) {
+        let Some(failure) = self.rejected.get(&id) else { return };
+        let pod = self.current(&id.0, &id.1, &id.2).filter(|pod| pods::next_action(pod) == pods::PodAction::Start);
+        if let Some(pod) = pod {
+            let status = admission::rejected_status(&pod, failure, &rfc3339(self.agent.server().clock().now()));
+            let path = format!("/api/v1/namespaces/{}/pods/{}/status", id.0, id.1);
+            let patch = json!({"metadata": {"uid": id.2}, "status": status});
+            if !self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() {
+                return;
+            }
+        }
+        self.rejected.remove(&id);
+    }
+
+    /// Ends a pod for a critical one: `evictPodsToFreeRequests` in `pkg/kubelet/preemption/preemption.go`.
+    async fn preempt(&mut self, id: PodId) {
+        let Some(pod) = self.current(&id.0, &id.1, &id.2) else { return };
+        let status = pods::preempted_status(&pod, &rfc3339(self.agent.server().clock().now()));
+        let path = format!("/api/v1/namespaces/{}/pods/{}/status", id.0, id.1);
+        let patch = json!({"metadata": {"uid": id.2}, "status": status});
+        if self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() {
+            self.record(&pod, true, admission::PREEMPTING, admission::PREEMPTED.to_owned());
+        }
     }
 
     /// Starts what can start of a pod, and reports what is new about it.
     async fn start(&mut self, id: PodId) {
         let Some(pod) = self.current(&id.0, &id.1, &id.2) else { return };
+        if pods::next_action(&pod) == pods::PodAction::Start && !self.admitted.has(&fit::key_of(&pod)) {
+            return self.arrive(id);
+        }
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if matches!(pods::next_action(&pod), pods::PodAction::Start | pods::PodAction::Observe) && self.node_works(node)
         {
@@ -335,6 +461,18 @@ impl Kubelet {
         let host = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         let event = Event { host, warning, ..Event::new(about, "kubelet", reason, message) };
         self.agent.server().events().record(event);
+    }
+
+    /// Records an event of the kubelet about its node; there is no UID in it.
+    fn record_node(&self, name: &str, reason: &str, message: String) {
+        let about = json!({"apiVersion": "v1", "kind": "Node", "name": name});
+        let event = Event { host: name.to_owned(), ..Event::new(about, "kubelet", reason, message) };
+        self.agent.server().events().record(event);
+    }
+
+    /// Records what a kubelet says about the state of its node.
+    fn record_node_status(&self, name: &str, state: &str) {
+        self.record_node(name, state, format!("Node {name} status is now: {state}"));
     }
 
     /// Returns an address that no pod had before.
@@ -410,7 +548,16 @@ impl Kubelet {
                 status["addresses"] = json!([{"type": "InternalIP", "address": address.to_string()}, {"type": "Hostname", "address": name}]);
             }
             let path = format!("/api/v1/nodes/{name}/status");
-            self.agent.patch(&path, STRATEGIC_PATCH, &json!({"status": status})).await;
+            if self.agent.patch(&path, STRATEGIC_PATCH, &json!({"status": status})).await.is_ok() {
+                for state in new_states(&node) {
+                    self.record_node_status(name, state);
+                }
+            }
+        }
+        let is_cordoned = node["spec"]["unschedulable"] == true;
+        if self.nodes.get(name).is_some_and(|known| *known != is_cordoned) {
+            self.nodes.insert(name.to_owned(), is_cordoned);
+            self.record_node_status(name, if is_cordoned { "NodeNotSchedulable" } else { "NodeSchedulable" });
         }
         self.lift_not_ready(name, &node).await;
         self.renew_lease(name, stored.uid(), now).await;
@@ -496,6 +643,23 @@ const DECLARED_FEATURES: [&str; 4] = [
     "RestartAllContainersOnContainerExits",
 ];
 
+/// The states that [`node_status`] reports, with the conditions that say so.
+const STATES: [(&str, &str, &str); 4] = [
+    ("MemoryPressure", "False", "NodeHasSufficientMemory"),
+    ("DiskPressure", "False", "NodeHasNoDiskPressure"),
+    ("PIDPressure", "False", "NodeHasSufficientPID"),
+    ("Ready", "True", "NodeReady"),
+];
+
+/// Returns the states that a node did not have before. A kubelet's first report is that its runtime is not ready yet,
+/// so that each one tells when it is.
+fn new_states(before: &Value) -> impl Iterator<Item = &'static str> {
+    let conditions = before["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
+    let had =
+        move |kind: &str, status: &str| conditions.iter().any(|one| one["type"] == *kind && one["status"] == *status);
+    STATES.into_iter().filter(move |(kind, status, _)| !had(kind, status)).map(|(_, _, state)| state)
+}
+
 /// Returns the status that a kubelet reports for its node.
 fn node_status(node: &Value, moment: &str, kubelet_version: &str) -> Value {
     let condition = |kind: &str, status: &str, reason: &str, message: &str| {
@@ -515,6 +679,7 @@ fn node_status(node: &Value, moment: &str, kubelet_version: &str) -> Value {
             "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
         },
         "declaredFeatures": DECLARED_FEATURES,
+        "features": {"supplementalGroupsPolicy": true},
     });
     for field in ["capacity", "allocatable"] {
         if node["status"][field].as_object().is_none_or(Map::is_empty) {

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::pod_status::{terminated, unmet_gates};
+use super::admission::{PREEMPTED, PREEMPTING};
+use super::pod_status::{set_observed_generation, terminated, unmet_gates};
 use super::runs::given_exit_code;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
@@ -115,6 +116,25 @@ pub(super) fn overdue_status(pod: &Value, moment: &str) -> Value {
     status["message"] = json!(OVERDUE);
     for condition in status["conditions"].as_array_mut().into_iter().flatten() {
         condition["reason"] = json!("PodFailed");
+    }
+    status
+}
+
+/// Returns the status of a pod that is ended for a critical one: `evictPodsToFreeRequests` in
+/// `pkg/kubelet/preemption/preemption.go`.
+pub(super) fn preempted_status(pod: &Value, moment: &str) -> Value {
+    let mut status = ended_status(pod, KILLED, moment);
+    status["phase"] = json!("Failed");
+    status["reason"] = json!(PREEMPTING);
+    status["message"] = json!(PREEMPTED);
+    let mut target = json!({"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
+        "message": "Pod was preempted by Kubelet to accommodate a critical pod.", "lastTransitionTime": moment});
+    set_observed_generation(&mut target, pod);
+    if let Some(conditions) = status["conditions"].as_array_mut() {
+        for condition in &mut *conditions {
+            condition["reason"] = json!("PodFailed");
+        }
+        conditions.push(target);
     }
     status
 }

@@ -80,6 +80,11 @@ impl Scheduler {
         self.try_all = true;
     }
 
+    /// Returns the pods of a node.
+    pub(super) fn pods_on(&self, node: &str) -> Vec<PodKey> {
+        self.placements.on_node(node).map(|(key, _)| key.clone()).collect()
+    }
+
     /// Retries all waiting pods in the next round, since nodes or claims have changed.
     pub(super) fn room_changed(&mut self) {
         self.try_all = true;

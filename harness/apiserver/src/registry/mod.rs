@@ -55,7 +55,7 @@ pub(crate) mod names;
 pub(crate) mod prepare;
 pub(crate) mod quota;
 pub(crate) mod resource_list;
-mod resource_names;
+pub(crate) mod resource_names;
 pub(crate) mod scheme;
 mod served_resource;
 mod strategy;

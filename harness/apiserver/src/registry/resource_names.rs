@@ -112,7 +112,7 @@ pub(super) fn is_integer_resource(name: &str) -> bool {
 }
 
 /// Returns true for extended resources: qualified names outside of Kubernetes' own domains.
-pub(super) fn is_extended_resource(name: &str) -> bool {
+pub(crate) fn is_extended_resource(name: &str) -> bool {
     let native = !name.contains('/') || name.contains("kubernetes.io/");
     !native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
 }

@@ -14,7 +14,7 @@ mod overlaps;
 mod paths;
 pub(in crate::registry) mod privileged;
 mod profiles;
-pub(in crate::registry) mod qos;
+pub(crate) mod qos;
 pub(in crate::registry) mod resources;
 pub(in crate::registry) mod runtime_class;
 pub(in crate::registry) mod scheduling;

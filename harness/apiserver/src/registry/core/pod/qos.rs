@@ -8,7 +8,7 @@ use crate::registry::resource_list;
 /// Returns the class: `Guaranteed` if every container's cpu and memory limits equal its requests, `BestEffort` if no
 /// container has requests or limits for them, otherwise `Burstable`. Pod-level resources take precedence over the
 /// containers'.
-pub(in crate::registry) fn class(spec: &Value) -> &'static str {
+pub(crate) fn class(spec: &Value) -> &'static str {
     let mut seen = false;
     let mut guaranteed = true;
     if let Some(resources) = spec.get("resources").filter(|r| is_given(r)) {
