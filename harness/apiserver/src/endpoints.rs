@@ -2,13 +2,14 @@
 //! with the addresses of its pods. They follow `pkg/controller/endpoint/endpoints_controller.go` and
 //! `pkg/controller/endpointslice/endpointslice_controller.go`, without topology hints and trigger times.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use http::Method;
 
 use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
+use crate::json::fields::array_field;
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::server::ApiServer;
@@ -71,9 +72,8 @@ async fn sync(client: &ControllerClient, namespace: &str, service: &Value) {
         .filter_map(|pod| backend(pod.value()))
         .collect();
     backends.sort_by(|left, right| left.address.cmp(&right.address));
-    let ports = ports(service, &backends);
-    write_endpoints(client, namespace, service, &backends, &ports).await;
-    write_slices(client, namespace, service, &backends, &ports).await;
+    write_endpoints(client, namespace, service, &backends).await;
+    write_slices(client, namespace, service, &backends).await;
 }
 
 fn is_selected(selector: &Map, pod: &Arc<StoredObject>) -> bool {
@@ -119,13 +119,13 @@ impl Backend {
     }
 }
 
-/// Returns the ports of the service as its pods have them.
-fn ports(service: &Value, backends: &[Backend]) -> Vec<Value> {
+/// Returns the ports of a service as a pod has them; those with names that the pod does not have are left out.
+fn ports(service: &Value, backend: &Backend) -> Vec<Value> {
     let ports = service["spec"]["ports"].as_array().into_iter().flatten();
     ports
         .filter_map(|port| {
-            let number = backends.iter().find_map(|backend| backend.port(port))?;
-            let mut shown = json!({"port": number, "protocol": port["protocol"].as_str().unwrap_or("TCP")});
+            let mut shown =
+                json!({"port": backend.port(port)?, "protocol": port["protocol"].as_str().unwrap_or("TCP")});
             for field in ["name", "appProtocol"] {
                 if let Some(value) = port.get(field).filter(|value| !value.is_null()) {
                     shown[field] = value.clone();
@@ -134,6 +134,60 @@ fn ports(service: &Value, backends: &[Backend]) -> Vec<Value> {
             Some(shown)
         })
         .collect()
+}
+
+/// Returns the subsets of endpoints: ports with the same pods are together. See `RepackSubsets` in
+/// `pkg/api/v1/endpoints/util.go`; a port that no pod has is in none.
+fn subsets(service: &Value, backends: &[Backend]) -> Vec<Value> {
+    let all = publishes_all(service);
+    let shown: Vec<&Backend> = backends.iter().filter(|backend| all || !backend.terminating).collect();
+    // The pods of each port, by their indexes.
+    let mut of_ports: BTreeMap<String, (Value, Vec<usize>)> = BTreeMap::new();
+    for (index, backend) in shown.iter().enumerate() {
+        let own =
+            if array_field(&service["spec"], "ports").is_empty() { vec![Value::Null] } else { ports(service, backend) };
+        for mut port in own {
+            if let Some(port) = port.as_object_mut().filter(|port| port.get("name") == Some(&json!(""))) {
+                port.remove("name");
+            }
+            of_ports.entry(port.to_string()).or_insert_with(|| (port, Vec::new())).1.push(index);
+        }
+    }
+    let mut of_pods: BTreeMap<Vec<usize>, Vec<Value>> = BTreeMap::new();
+    for (port, pods) in of_ports.into_values() {
+        of_pods.entry(pods).or_default().extend(Some(port).filter(|port| !port.is_null()));
+    }
+    let address = |backend: &Backend| {
+        let node = &backend.pod["spec"]["nodeName"];
+        let mut address = json!({"ip": backend.address, "nodeName": node, "targetRef": backend.target()});
+        if let Some(hostname) = backend.hostname(service) {
+            address["hostname"] = hostname.clone();
+        }
+        address
+    };
+    let subset = |(pods, mut ports): (Vec<usize>, Vec<Value>)| {
+        ports.sort_by_key(|port| order_in_service(service, port));
+        let pods = || pods.iter().filter_map(|index| shown.get(*index));
+        let addresses = |is_ready: bool| -> Vec<Value> {
+            pods().filter(|backend| (all || backend.ready) == is_ready).map(|backend| address(backend)).collect()
+        };
+        let mut subset = json!({});
+        for (field, values) in
+            [("addresses", addresses(true)), ("notReadyAddresses", addresses(false)), ("ports", ports)]
+        {
+            if !values.is_empty() {
+                subset[field] = Value::Array(values);
+            }
+        }
+        subset
+    };
+    of_pods.into_iter().map(subset).collect()
+}
+
+/// Returns the place of a port in the spec of its service.
+fn order_in_service(service: &Value, port: &Value) -> Option<usize> {
+    let name = |port: &Value| port["name"].as_str().unwrap_or_default().to_owned();
+    array_field(&service["spec"], "ports").iter().position(|one| name(one) == name(port))
 }
 
 fn publishes_all(service: &Value) -> bool {
@@ -150,41 +204,14 @@ fn labels(service: &Value, more: &[(&str, &str)]) -> Map {
     labels
 }
 
-async fn write_endpoints(
-    client: &ControllerClient,
-    namespace: &str,
-    service: &Value,
-    backends: &[Backend],
-    ports: &[Value],
-) {
+async fn write_endpoints(client: &ControllerClient, namespace: &str, service: &Value, backends: &[Backend]) {
     let server = client.server();
     let name = metadata::name(service);
-    let all = publishes_all(service);
-    let shown = |is_ready: bool| -> Vec<Value> {
-        let fitting = backends.iter().filter(|backend| all || !backend.terminating);
-        let fitting = fitting.filter(|backend| (all || backend.ready) == is_ready);
-        let address = |backend: &Backend| {
-            let node = &backend.pod["spec"]["nodeName"];
-            let mut address = json!({"ip": backend.address, "nodeName": node, "targetRef": backend.target()});
-            if let Some(hostname) = backend.hostname(service) {
-                address["hostname"] = hostname.clone();
-            }
-            address
-        };
-        fitting.map(address).collect()
-    };
-    let mut subset = json!({});
-    for (field, values) in [("addresses", shown(true)), ("notReadyAddresses", shown(false)), ("ports", ports.to_vec())]
-    {
-        if !values.is_empty() {
-            subset[field] = Value::Array(values);
-        }
-    }
-    let is_empty = subset.get("addresses").is_none() && subset.get("notReadyAddresses").is_none();
+    let subsets = subsets(service, backends);
     let labels = labels(service, &[("endpoints.kubernetes.io/managed-by", "endpoint-controller")]);
     let mut wanted = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "labels": labels}});
-    if !is_empty {
-        wanted["subsets"] = json!([subset]);
+    if !subsets.is_empty() {
+        wanted["subsets"] = subsets.into();
     }
     let collection = format!("/api/v1/namespaces/{namespace}/endpoints");
     match server.get(&ResourceId::new("", "endpoints"), namespace, name) {
@@ -202,13 +229,7 @@ async fn write_endpoints(
     }
 }
 
-async fn write_slices(
-    client: &ControllerClient,
-    namespace: &str,
-    service: &Value,
-    backends: &[Backend],
-    ports: &[Value],
-) {
+async fn write_slices(client: &ControllerClient, namespace: &str, service: &Value, backends: &[Backend]) {
     let client = client.named("plumbline/endpoint-slice-controller");
     let server = client.server();
     let name = metadata::name(service);
@@ -230,17 +251,22 @@ async fn write_slices(
         }
         endpoint
     };
-    let endpoints: Vec<Value> = backends.iter().map(endpoint).collect();
+    // Pods with other ports are in other slices: `NewPortMapKey`.
+    let mut by_ports: BTreeMap<String, (Vec<Value>, Vec<Value>)> = BTreeMap::new();
+    for backend in backends {
+        let ports = slice_ports(service, backend);
+        let group = by_ports.entry(port_key(&ports)).or_insert_with(|| (ports, Vec::new()));
+        group.1.push(endpoint(backend));
+    }
+    if by_ports.is_empty() {
+        // A service without pods has one slice without endpoints, as upstream's.
+        by_ports.insert(String::new(), (Vec::new(), Vec::new()));
+    }
     let more = [("kubernetes.io/service-name", name), ("endpointslice.kubernetes.io/managed-by", MANAGER)];
     let labels = labels(service, &more);
     let owner = json!({"apiVersion": "v1", "kind": "Service", "name": name, "uid": metadata::uid(service),
         "controller": true, "blockOwnerDeletion": true});
-    // A service without pods has one slice without endpoints, as upstream's.
-    let mut chunks: Vec<&[Value]> = endpoints.chunks(SLICE).collect();
-    if chunks.is_empty() {
-        chunks.push(&[]);
-    }
-    let wanted = |chunk: &[Value]| {
+    let wanted = |ports: &[Value], chunk: &[Value]| {
         let metadata = json!({"generateName": format!("{name}-"), "labels": labels, "ownerReferences": [owner]});
         json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": metadata,
             "addressType": "IPv4", "endpoints": chunk, "ports": ports})
@@ -253,23 +279,55 @@ async fn write_slices(
         .filter(|slice| slice.label("endpointslice.kubernetes.io/managed-by") == Some(MANAGER))
         .map(|slice| slice.value())
         .collect();
-    for (index, chunk) in chunks.iter().enumerate() {
-        let mut slice = wanted(chunk);
-        let Some(old) = known.get(index) else {
-            client.create(&collection, &slice).await;
-            continue;
-        };
-        let list = |object: &Value, field: &str| object[field].as_array().cloned().unwrap_or_default();
-        let same = ["endpoints", "ports"].iter().all(|field| list(old, field) == list(&slice, field));
-        if !same || metadata::labels(old) != metadata::labels(&slice) {
-            metadata::set(&mut slice, "name", metadata::name(old));
-            metadata::set(&mut slice, "resourceVersion", metadata::resource_version(old));
-            client.replace(&format!("{collection}/{}", metadata::name(old)), &slice).await;
+    let (mut known_by_ports, mut surplus): (BTreeMap<String, Vec<Value>>, Vec<Value>) = Default::default();
+    for slice in known {
+        let key = port_key(array_field(&slice, "ports"));
+        // Those with other ports are replaced, as upstream does.
+        let place = if by_ports.contains_key(&key) { known_by_ports.entry(key).or_default() } else { &mut surplus };
+        place.push(slice);
+    }
+    for (key, (ports, endpoints)) in &by_ports {
+        let mut chunks: Vec<&[Value]> = endpoints.chunks(SLICE).collect();
+        if chunks.is_empty() {
+            chunks.push(&[]);
         }
+        let mut known = known_by_ports.remove(key).unwrap_or_default().into_iter();
+        for chunk in chunks {
+            let mut slice = wanted(ports, chunk);
+            let Some(old) = known.next() else {
+                client.create(&collection, &slice).await;
+                continue;
+            };
+            let same = array_field(&old, "endpoints") == array_field(&slice, "endpoints");
+            if !same || metadata::labels(&old) != metadata::labels(&slice) {
+                metadata::set(&mut slice, "name", metadata::name(&old));
+                metadata::set(&mut slice, "resourceVersion", metadata::resource_version(&old));
+                client.replace(&format!("{collection}/{}", metadata::name(&old)), &slice).await;
+            }
+        }
+        surplus.extend(known);
     }
-    for old in known.iter().skip(chunks.len()) {
-        client.send(Method::DELETE, &format!("{collection}/{}", metadata::name(old)), "", None).await;
+    for old in surplus {
+        client.send(Method::DELETE, &format!("{collection}/{}", metadata::name(&old)), "", None).await;
     }
+}
+
+/// Returns the ports of a service in a slice with a pod; each has a name, which may be empty.
+fn slice_ports(service: &Value, backend: &Backend) -> Vec<Value> {
+    let mut ports = ports(service, backend);
+    for port in ports.iter_mut().filter(|port| port.get("name").is_none()) {
+        port["name"] = "".into();
+    }
+    ports
+}
+
+/// Returns a text that is the same for lists of the same ports.
+fn port_key(ports: &[Value]) -> String {
+    let fields = ["name", "protocol", "port", "appProtocol"];
+    let mut keys: Vec<String> =
+        ports.iter().map(|port| fields.map(|field| port[field].to_string()).join(" ")).collect();
+    keys.sort();
+    keys.join(",")
 }
 
 #[cfg(test)]
@@ -359,6 +417,54 @@ mod tests {
                 assert_eq!((&list[0]["hostname"], list[1].get("hostname")), (&json!("web-0"), None), "{list}");
             }
             assert_eq!(slice[1]["zone"], "z1");
+        })
+        .unwrap();
+    }
+
+    /// A rollout that changes the number of a named port: `reconcileByAddressType` in
+    /// `staging/src/k8s.io/endpointslice/reconciler.go`, `RepackSubsets` in `pkg/api/v1/endpoints/util.go`.
+    #[test]
+    fn pods_whose_named_ports_differ_are_in_other_slices() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            let mut new = pod(2, true);
+            new["spec"]["containers"][0]["ports"] = json!([{"name": "web", "containerPort": 8081}]);
+            let mut without = pod(3, true);
+            without["spec"]["containers"][0]["ports"] = json!([]);
+            let mut both = service();
+            both["spec"]["ports"] = json!([{"name": "http", "port": 80, "targetPort": "web"},
+                {"name": "metrics", "port": 9090}]);
+            server.seed([pod(1, true), new, without, both]).unwrap();
+            tokio::spawn(publish_endpoints(server.clone()));
+            settle().await;
+            let numbers = |list: &Value| -> Vec<i64> {
+                list.as_array().into_iter().flatten().filter_map(|port| port["port"].as_i64()).collect()
+            };
+            let mut slices: Vec<(String, Vec<i64>)> = of(&server, "discovery.k8s.io", "endpointslices")
+                .iter()
+                .map(|slice| {
+                    let addresses = slice["endpoints"].as_array().into_iter().flatten();
+                    let addresses: Vec<&str> = addresses.filter_map(|one| one["addresses"][0].as_str()).collect();
+                    (addresses.join(" "), numbers(&slice["ports"]))
+                })
+                .collect();
+            slices.sort();
+            let expected = [("10.0.0.1", vec![8080, 9090]), ("10.0.0.2", vec![8081, 9090]), ("10.0.0.3", vec![9090])];
+            assert_eq!(slices, expected.map(|(address, ports)| (address.to_owned(), ports)));
+            let mut subsets: Vec<(usize, Vec<i64>)> = of(&server, "", "endpoints")[0]["subsets"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|subset| (subset["addresses"].as_array().map_or(0, Vec::len), numbers(&subset["ports"])))
+                .collect();
+            subsets.sort();
+            assert_eq!(subsets, [(1, vec![8080]), (1, vec![8081]), (3, vec![9090])]);
+            let revision = server.revision();
+            let client = ControllerClient::new(&server, "user");
+            let path = "/api/v1/namespaces/default/pods/p1";
+            client.patch(path, MERGE_PATCH, &json!({"metadata": {"labels": {"b": "c"}}})).await;
+            settle().await;
+            assert_eq!(server.revision(), revision + 1, "only the patch");
         })
         .unwrap();
     }
