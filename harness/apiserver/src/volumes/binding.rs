@@ -4,15 +4,16 @@
 //! `pkg/scheduler/framework/plugins/volumebinding/binder.go` of Kubernetes 1.36. Such a claim gets a volume once the
 //! scheduler has chosen a node for it, or once a pod that names its node itself uses it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::matching::{self, is_reserved_for};
-use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, NO_PROVISIONER, SELECTED_NODE, names, reference, uses};
+use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, NO_PROVISIONER, SELECTED_NODE, names, node_resize, reference, uses};
 use crate::backoff::Retries;
-use crate::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet};
+use crate::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchMux, WatchSet};
 use crate::event_sink::Event;
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::quantity::Quantity;
 use crate::registry::ObjectLister as _;
 use crate::registry::default_class;
 use crate::server::ApiServer;
@@ -20,6 +21,8 @@ use crate::store::ResourceId;
 
 /// The annotation of a volume that a provisioner made.
 const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// The annotation of a volume with the size that its claim had before it grew (`AnnPreResizeCapacity`).
+const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
 /// The provisioner of kind's class `standard`.
 const LOCAL_PATH: &str = "rancher.io/local-path";
 
@@ -32,7 +35,8 @@ type ClaimKey = (String, String);
 pub async fn bind_volumes(server: ApiServer) {
     let agent = ControllerClient::new(&server, "plumbline/persistent-volume-binder");
     server.note_volume_binding();
-    let binder = Binder { provisioner: agent.named("plumbline/local-path-provisioner"), agent };
+    let provisioner = agent.named("plumbline/local-path-provisioner");
+    let mut binder = Binder { provisioner, agent, growing: BTreeMap::new() };
     let [pods, claims, volumes] =
         ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|resource| ResourceId::new("", resource));
     let classes = ResourceId::new("storage.k8s.io", "storageclasses");
@@ -94,6 +98,8 @@ pub async fn bind_volumes(server: ApiServer) {
 struct Binder {
     agent: ControllerClient,
     provisioner: ControllerClient,
+    /// The claims that want more than they have, and how much.
+    growing: BTreeMap<ClaimKey, String>,
 }
 
 impl Binder {
@@ -111,14 +117,22 @@ impl Binder {
     }
 
     /// Syncs a claim. Returns false if it waits for a volume.
-    async fn sync_claim(&self, (namespace, name): &ClaimKey) -> bool {
-        let Some(claim) = self.claim(namespace, name) else { return true };
+    async fn sync_claim(&mut self, key: &ClaimKey) -> bool {
+        let (namespace, name) = key;
+        let Some(claim) = self.claim(namespace, name) else {
+            self.growing.remove(key);
+            return true;
+        };
+        self.report_growth(key, &claim);
         let wanted = claim["spec"]["volumeName"].as_str().unwrap_or_default();
         if metadata::annotation(&claim, BIND_COMPLETED).is_some() {
             let volume = self.volume(wanted);
             let is_its_own = |volume: &Value| volume["spec"]["claimRef"].is_null() || is_reserved_for(volume, &claim);
             match volume.filter(is_its_own) {
-                Some(volume) => self.bind(&volume, &claim).await,
+                Some(volume) => {
+                    self.bind(&volume, &claim).await;
+                    return self.finish_growth(&claim, &volume).await;
+                }
                 None => self.set_phase(&claim, "Lost", &json!({"accessModes": null, "capacity": null})).await,
             }
             return true;
@@ -133,6 +147,47 @@ impl Binder {
             return true;
         }
         self.find_volume(&claim).await
+    }
+
+    /// Records that a bound claim that has grown waits for a resizer, which clusters have for their own volumes:
+    /// `syncHandler` in `pkg/controller/volume/expand/expand_controller.go`.
+    fn report_growth(&mut self, key: &ClaimKey, claim: &Value) {
+        let size = |pointer: &str| claim.pointer(pointer).and_then(Quantity::of);
+        let wanted = size("/spec/resources/requests/storage").filter(|_| claim["status"]["phase"] == "Bound");
+        let Some(wanted) = wanted.filter(|wanted| size("/status/capacity/storage").is_some_and(|has| *wanted > has))
+        else {
+            self.growing.remove(key);
+            return;
+        };
+        if self.growing.insert(key.clone(), wanted.to_string()) != Some(wanted.to_string()) {
+            let message = "waiting for an external controller to expand this PVC".to_owned();
+            let event = Event::new(reference(claim), "volume_expand", "ExternalExpanding", message);
+            self.agent.server().events().record(event);
+        }
+    }
+
+    /// Does what a kubelet does for a volume that a resizer has made larger. Returns false if the claim waits for a pod
+    /// with a node.
+    async fn finish_growth(&self, claim: &Value, volume: &Value) -> bool {
+        if !node_resize::is_pending(claim) {
+            return true;
+        }
+        let server = self.agent.server();
+        let pods = server.list(&ResourceId::new("", "pods"), Some(metadata::namespace(claim)));
+        let mut users = pods.iter().map(|stored| server.decoded(stored));
+        let Some(pod) = users.find(|pod| uses(pod, claim) && !has_ended(pod)) else { return false };
+        let status = node_resize::finished_status(claim, volume);
+        let patch = json!({"metadata": {"uid": metadata::uid(claim)}, "status": status});
+        if self.agent.patch(&format!("{}/status", claim_path(claim)), STRATEGIC_PATCH, &patch).await.is_ok() {
+            let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+            let name = metadata::name(volume);
+            let message = format!("MountVolume.NodeExpandVolume succeeded for volume {name:?} {node}");
+            for about in [metadata::reference("v1", "Pod", &pod), reference(claim)] {
+                let event = Event::new(about, "kubelet", "FileSystemResizeSuccessful", message.clone());
+                server.events().record(Event { host: node.to_owned(), ..event });
+            }
+        }
+        true
     }
 
     /// Binds a claim that names no volume, if there is one for it or one can be made.
@@ -261,9 +316,15 @@ impl Binder {
                 return;
             }
         }
-        let mut status = json!({"accessModes": volume["spec"]["accessModes"], "capacity": volume["spec"]["capacity"]});
+        let mut status = json!({"accessModes": volume["spec"]["accessModes"]});
+        // Later, resizers and kubelets write the size and the class: `updateClaimStatus`.
+        let phase = &claim["status"]["phase"];
+        if phase != "Bound" {
+            let before = metadata::annotation(volume, PRE_RESIZE_CAPACITY).map(|size| json!({"storage": size}));
+            status["capacity"] = before.unwrap_or_else(|| volume["spec"]["capacity"].clone());
+        }
         let attributes = &volume["spec"]["volumeAttributesClassName"];
-        if !attributes.is_null() {
+        if !attributes.is_null() && phase == "Pending" {
             status["currentVolumeAttributesClassName"] = attributes.clone();
         }
         self.set_phase(claim, "Bound", &status).await;
@@ -549,6 +610,61 @@ mod tests {
                 claim["spec"]["storageClassName"].clone()
             };
             assert_eq!((class("c"), class("none")), (json!("standard"), json!("")));
+        }))
+        .expect("a runtime");
+    }
+
+    /// `syncHandler` of the expand controller: an event each time a claim grows.
+    #[test]
+    fn a_claim_that_grows_waits_for_a_resizer() {
+        run_virtual(world(async |server, client| {
+            tokio::spawn(crate::events::publish_events(server.clone()));
+            let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "c"},
+                "provisioner": "a.b", "allowVolumeExpansion": true});
+            made(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
+            let mut own = volume("v", "Retain");
+            own["spec"]["storageClassName"] = json!("c");
+            made(client, VOLUMES, &own).await;
+            made(client, CLAIMS, &claim("c", "c")).await;
+            settle().await;
+            let counts = || -> Vec<i64> {
+                let events = server.list(&ResourceId::new("", "events"), Some("default"));
+                let events = events.iter().map(|event| event.value());
+                let of_growth = events.filter(|event| event["reason"] == "ExternalExpanding");
+                of_growth.filter_map(|event| event["count"].as_i64()).collect()
+            };
+            assert_eq!(counts(), [0_i64; 0]);
+            for (size, expected) in [("5Gi", 1), ("6Gi", 2)] {
+                let growth = json!({"spec": {"resources": {"requests": {"storage": size}}}});
+                let patched = client.patch(&format!("{CLAIMS}/c"), MERGE_PATCH, &growth).await;
+                assert!(patched.is_ok(), "{}", patched.message());
+                let label = json!({"metadata": {"labels": {"size": size}}});
+                client.patch(&format!("{CLAIMS}/c"), MERGE_PATCH, &label).await;
+                settle().await;
+                assert_eq!(counts(), [expected]);
+            }
+            // What an external resizer writes; the kubelet of the first pod does the rest.
+            let grown = json!({"spec": {"capacity": {"storage": "6Gi"}}});
+            assert!(client.patch(&format!("{VOLUMES}/v"), MERGE_PATCH, &grown).await.is_ok());
+            let pending = json!({"status": {"allocatedResources": {"storage": "6Gi"},
+                "allocatedResourceStatuses": {"storage": "NodeResizePending"},
+                "conditions": [{"type": "FileSystemResizePending", "status": "True"}]}});
+            assert!(client.patch(&format!("{CLAIMS}/c/status"), MERGE_PATCH, &pending).await.is_ok());
+            settle().await;
+            let status = || get(server, "persistentvolumeclaims", "c").expect("a claim")["status"].clone();
+            assert_eq!(status()["capacity"]["storage"], "2Gi");
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n",
+                "containers": [{"name": "c", "image": "i"}],
+                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}});
+            made(client, "/api/v1/namespaces/default/pods", &pod).await;
+            settle().await;
+            let status = status();
+            assert_eq!(
+                (&status["capacity"]["storage"], &status["allocatedResources"]["storage"]),
+                (&json!("6Gi"), &json!("6Gi"))
+            );
+            let is_empty = |field: &str| crate::json::fields::is_empty_value(status.get(field));
+            assert!(is_empty("conditions") && is_empty("allocatedResourceStatuses"), "{status}");
         }))
         .expect("a runtime");
     }

@@ -3,6 +3,7 @@
 
 mod binding;
 pub(crate) mod matching;
+mod node_resize;
 mod pod_claims;
 mod protection;
 

@@ -1,7 +1,7 @@
 //! Lets go of deleted volumes: a deleted claim keeps its finalizer while a pod uses it, a deleted volume while it is
-//! bound. Without this, deleted claims never go away, because admission gives each of them the finalizer.
-//! See `pkg/controller/volume/pvcprotection/pvc_protection_controller.go` and
-//! `pkg/controller/volume/pvprotection/pv_protection_controller.go`.
+//! bound, a deleted class of attributes while a claim or a volume has it. Without this, deleted claims never go away,
+//! because admission gives each of them the finalizer. See
+//! `pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}` of Kubernetes 1.36.
 
 use std::collections::BTreeSet;
 
@@ -15,43 +15,108 @@ use crate::registry::core::persistent_volume_claim::CLAIM_FINALIZER;
 use crate::server::ApiServer;
 use crate::store::{ResourceId, StoredObject};
 
-/// Removes the finalizers of deleted claims and volumes that are not used. Never returns.
+/// The finalizer of classes of attributes: `VACProtectionFinalizer`.
+const ATTRIBUTES_FINALIZER: &str = "kubernetes.io/vac-protection";
+
+/// An object that is looked at: a claim by namespace and name, a volume or a class of attributes by name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Protected {
+    Claim(String, String),
+    Volume(String),
+    Attributes(String),
+}
+
+/// Removes the finalizers of deleted claims, volumes and classes of attributes that are not used. Never returns.
 pub async fn release_volumes(server: ApiServer) {
     let of_claims = ControllerClient::new(&server, "plumbline/pvc-protection-controller");
     let of_volumes = of_claims.named("plumbline/pv-protection-controller");
+    let of_attributes = of_claims.named("plumbline/vac-protection-controller");
     let [pods, claims, volumes] =
         ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|resource| ResourceId::new("", resource));
-    let watched = vec![pods.clone(), claims.clone(), volumes.clone()];
+    let attributes = ResourceId::new("storage.k8s.io", "volumeattributesclasses");
+    let watched = vec![pods.clone(), claims.clone(), volumes.clone(), attributes.clone()];
     let mut feed = WatchMux::new(&server, WatchSet::Resources(watched));
     // Deleted claims that wait for pods, by namespace and name.
     let mut waiting: BTreeSet<(String, String)> = BTreeSet::new();
-    // Claims by namespace and name, and volumes with an empty namespace.
-    let mut retries: Retries<(String, String)> = Retries::default();
+    let mut leaving_attributes: BTreeSet<String> = BTreeSet::new();
+    let mut retries: Retries<Protected> = Retries::default();
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
         let mut due = BTreeSet::new();
         for (resource, change) in feed.next_until(retries.next()).await {
             change.add_namespaces(&mut touched);
+            if resource == claims || resource == volumes {
+                due.extend(leaving_attributes.iter().cloned().map(Protected::Attributes));
+            }
+            let is_gone = change.is_deletion();
             for stored in change.objects() {
-                let key = (stored.namespace().to_owned(), stored.name().to_owned());
-                if resource == volumes {
-                    due.insert(key);
+                let (namespace, name) = (stored.namespace().to_owned(), stored.name().to_owned());
+                if resource == attributes {
+                    if stored.is_terminating() && !is_gone {
+                        leaving_attributes.insert(name.clone());
+                    } else {
+                        leaving_attributes.remove(&name);
+                    }
+                    due.insert(Protected::Attributes(name));
+                } else if resource == volumes {
+                    due.insert(Protected::Volume(name));
                 } else if resource == claims && stored.is_terminating() {
-                    waiting.insert(key);
+                    waiting.insert((namespace, name));
                 }
             }
         }
         due.extend(retries.due(server.clock().now()));
-        due.extend(waiting.iter().filter(|(namespace, _)| touched.contains(namespace)).cloned());
+        let claims_here = waiting.iter().filter(|(namespace, _)| touched.contains(namespace));
+        due.extend(claims_here.map(|(namespace, name)| Protected::Claim(namespace.clone(), name.clone())));
         for key in due {
-            if key.0.is_empty() {
-                release_volume(&of_volumes, &volumes, &key.1).await;
-            } else if release_claim(&of_claims, [&pods, &claims], &key).await {
-                waiting.remove(&key);
+            match &key {
+                Protected::Volume(name) => release_volume(&of_volumes, &volumes, name).await,
+                Protected::Attributes(name) => protect_attributes(&of_attributes, &attributes, name).await,
+                Protected::Claim(namespace, name) => {
+                    let claim = (namespace.clone(), name.clone());
+                    if release_claim(&of_claims, [&pods, &claims], &claim).await {
+                        waiting.remove(&claim);
+                    }
+                }
             }
             retries.settle(&key, of_claims.take_refusal(), server.clock().now());
         }
     }
+}
+
+/// Gives a class of attributes its finalizer, and takes it from a deleted one that no claim and no volume has:
+/// `processVAC`.
+async fn protect_attributes(agent: &ControllerClient, attributes: &ResourceId, name: &str) {
+    let server = agent.server();
+    let Some(stored) = server.get(attributes, "", name) else { return };
+    let mut class = stored.value();
+    let has_finalizer = metadata::finalizers(&class).any(|one| one == ATTRIBUTES_FINALIZER);
+    let path = format!("/apis/storage.k8s.io/v1/volumeattributesclasses/{name}");
+    if stored.is_terminating() {
+        let users = ["persistentvolumes", "persistentvolumeclaims"].map(|plural| ResourceId::new("", plural));
+        let is_used = || {
+            let mut all = users.iter().flat_map(|resource| server.list(resource, None));
+            all.any(|user| has_attributes(&user.value(), name))
+        };
+        if has_finalizer && !is_used() {
+            agent.replace(&path, &without(class, ATTRIBUTES_FINALIZER)).await;
+        }
+    } else if !has_finalizer {
+        let mut finalizers: Vec<Value> = metadata::finalizers(&class).map(Value::from).collect();
+        finalizers.push(ATTRIBUTES_FINALIZER.into());
+        metadata::set(&mut class, "finalizers", Value::Array(finalizers));
+        agent.replace(&path, &class).await;
+    }
+}
+
+/// Returns true if a claim or volume refers to a class of attributes: `getPVCReferencedVACNames`.
+fn has_attributes(user: &Value, name: &str) -> bool {
+    let references = [
+        "/spec/volumeAttributesClassName",
+        "/status/currentVolumeAttributesClassName",
+        "/status/modifyVolumeStatus/targetVolumeAttributesClassName",
+    ];
+    references.iter().any(|pointer| user.pointer(pointer).and_then(Value::as_str) == Some(name))
 }
 
 /// Removes the finalizer of a deleted claim that no pod uses. Returns true if the claim need not be looked at again.
@@ -178,6 +243,31 @@ mod tests {
             assert!(client.patch(&format!("{path}/status"), MERGE_PATCH, &status("Released")).await.is_ok());
             settle().await;
             assert!(server.list(&volumes, None).is_empty());
+        }))
+        .expect("a runtime");
+    }
+
+    /// As in `pkg/controller/volume/vacprotection/vac_protection_controller_test.go`.
+    #[test]
+    fn a_class_of_attributes_goes_once_nothing_has_it() {
+        run_virtual(world(async |server, client| {
+            const CLASSES: &str = "/apis/storage.k8s.io/v1/volumeattributesclasses";
+            let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass",
+                "metadata": {"name": "fast"}, "driverName": "a.b", "parameters": {"iops": "1"}});
+            assert!(client.create(CLASSES, &class).await.is_ok());
+            settle().await;
+            let resource = ResourceId::new("storage.k8s.io", "volumeattributesclasses");
+            let stored = server.get(&resource, "", "fast").expect("a class").value();
+            assert_eq!(metadata::finalizers(&stored).collect::<Vec<_>>(), [ATTRIBUTES_FINALIZER]);
+            let mut user = claim("user");
+            user["spec"]["volumeAttributesClassName"] = json!("fast");
+            assert!(client.create(CLAIMS, &user).await.is_ok());
+            assert!(client.delete(&format!("{CLASSES}/fast"), None).await.is_ok());
+            settle().await;
+            assert!(server.get(&resource, "", "fast").is_some(), "the claim has it");
+            assert!(client.delete(&format!("{CLAIMS}/user"), None).await.is_ok());
+            settle().await;
+            assert!(server.get(&resource, "", "fast").is_none());
         }))
         .expect("a runtime");
     }
