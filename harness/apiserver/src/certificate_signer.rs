@@ -17,7 +17,7 @@ use crate::metadata;
 use crate::object_lifecycle::rfc3339;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
-use crate::x509::CertificateRequest;
+use crate::x509::{self, CertificateRequest};
 
 const PATH: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
@@ -33,7 +33,7 @@ const SHORTEST: Duration = Duration::from_mins(10);
 const CLEANING_PERIOD: Duration = Duration::from_hours(1);
 /// Time after which a request with a decision goes.
 const DECIDED_LIFE: Duration = Duration::from_hours(1);
-/// Time after which a request without a decision goes.
+/// Time after which a request without a decision goes, or an approved one without a certificate.
 const PENDING_LIFE: Duration = Duration::from_hours(24);
 
 /// Signs and approves requests. Never returns.
@@ -135,7 +135,8 @@ async fn approve(agent: &ControllerClient, request: &Value, node: &str, path: &s
     let subresources = if is_own { &["selfnodeclient", "nodeclient"][..] } else { &["nodeclient"][..] };
     for subresource in subresources {
         let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
-            "user": spec["username"], "uid": spec["uid"], "groups": spec["groups"], "resourceAttributes": {
+            "user": spec["username"], "uid": spec["uid"], "groups": spec["groups"], "extra": spec["extra"],
+            "resourceAttributes": {
                 "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create",
                 "subresource": subresource, "version": "*"}}});
         let reply = agent.create("/apis/authorization.k8s.io/v1/subjectaccessreviews", &review).await;
@@ -156,20 +157,30 @@ fn has_condition(request: &Value, kind: &str) -> bool {
     array_field(&request["status"], "conditions").iter().any(|one| one["type"] == kind && one["status"] == "True")
 }
 
-/// Returns true for requests that are no longer needed.
+/// Returns true for requests that are no longer needed: `handle` of `CSRCleanerController`.
 fn is_old(request: &Value, now: Timestamp) -> bool {
     let conditions = array_field(&request["status"], "conditions");
-    let age = |time: &str| time.parse::<Timestamp>().ok().map(|time| now.duration_since(time).unsigned_abs());
-    let decided = conditions.iter().any(|one| {
-        let is_final = match str_field(one, "type") {
-            "Approved" => !is_empty_value(request["status"].get("certificate")),
-            "Denied" | "Failed" => true,
+    let is_older = |time: &str, most: Duration| {
+        let time = time.parse::<Timestamp>().ok();
+        time.is_some_and(|time| now.duration_since(time).unsigned_abs() > most)
+    };
+    let certificate = str_field(&request["status"], "certificate");
+    let is_settled = conditions.iter().any(|one| {
+        let decided = str_field(one, "lastUpdateTime");
+        match str_field(one, "type") {
+            "Approved" if certificate.is_empty() => is_older(decided, PENDING_LIFE),
+            "Approved" => is_older(decided, DECIDED_LIFE) || has_ended(certificate, now),
+            "Denied" | "Failed" => is_older(decided, DECIDED_LIFE),
             _ => false,
-        };
-        is_final && age(str_field(one, "lastUpdateTime")).is_some_and(|age| age > DECIDED_LIFE)
+        }
     });
-    let created = metadata::text(request, "creationTimestamp");
-    decided || conditions.is_empty() && age(created).is_some_and(|age| age > PENDING_LIFE)
+    is_settled || conditions.is_empty() && is_older(metadata::text(request, "creationTimestamp"), PENDING_LIFE)
+}
+
+/// Returns true if the first certificate of a PEM text in base64 is not valid any more.
+fn has_ended(certificate: &str, now: Timestamp) -> bool {
+    let pem = STANDARD.decode(certificate).unwrap_or_default();
+    x509::certificate_end(&String::from_utf8_lossy(&pem)).is_some_and(|end| end < now)
 }
 
 fn has_usages(usages: &[&str], wanted: &[&str]) -> bool {
@@ -310,5 +321,35 @@ mod tests {
             assert_eq!(is_left, signer == "example.com/signer");
         })
         .unwrap();
+    }
+
+    /// The cases of `TestCleanerWithApprovedExpiredCSR` in `pkg/controller/certificates/cleaner/cleaner_test.go`.
+    #[rstest]
+    #[case::no_deletion(30, 0, Some(30), "Approved", false)]
+    #[case::approved_and_issued(90, 0, Some(90), "Approved", true)]
+    #[case::approved_and_not_issued(90, 0, None, "Approved", false)]
+    #[case::approved_and_not_issued_for_a_day(25 * 60, 0, None, "Approved", true)]
+    #[case::expired(30, 20, Some(30), "Approved", true)]
+    #[case::denied(61, 0, None, "Denied", true)]
+    #[case::failed(61, 0, None, "Failed", true)]
+    fn old_requests_go(
+        #[case] decided_before: i64,
+        #[case] valid_for: u64,
+        #[case] issued_before: Option<i64>,
+        #[case] condition: &str,
+        #[case] expected: bool,
+    ) {
+        let now: Timestamp = "2026-01-03T00:00:00Z".parse().expect("a time");
+        let before = |minutes: i64| Timestamp::from_second(now.as_second() - 60 * minutes).expect("a time");
+        let mut object = json!({"metadata": {"creationTimestamp": before(decided_before).to_string()},
+            "status": {"conditions": [{"type": condition, "lastUpdateTime": before(decided_before).to_string()}]}});
+        if let Some(minutes) = issued_before {
+            let authority = x509::CertificateAuthority::of_seed(1, before(10_000)).expect("an authority");
+            let request = CertificateRequest::from_pem(JANE).expect("a request");
+            let life = if valid_for == 0 { LIFE } else { Duration::from_mins(valid_for) };
+            let pem = authority.sign(&request, &["client auth"], life, before(minutes)).expect("signed");
+            object["status"]["certificate"] = STANDARD.encode(pem).into();
+        }
+        assert_eq!(is_old(&object, now), expected);
     }
 }

@@ -319,6 +319,13 @@ impl<'a> ReadCertificate<'a> {
     }
 }
 
+/// Returns the time until which a certificate in PEM is valid; `None` if it is malformed.
+#[cfg(feature = "controllers")]
+pub(crate) fn certificate_end(pem: &str) -> Option<Timestamp> {
+    let der = super::der::pem_block(pem, "CERTIFICATE")?;
+    ReadCertificate::of(&der).ok().map(|certificate| certificate.ends)
+}
+
 /// Encodes an element.
 fn element(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len();

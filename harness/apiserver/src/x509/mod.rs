@@ -9,6 +9,8 @@ pub(crate) use der::pem_block;
 pub use issue::CertificateAuthority;
 #[cfg(feature = "listener")]
 pub(crate) use issue::ReadCertificate;
+#[cfg(feature = "controllers")]
+pub(crate) use issue::certificate_end;
 pub(crate) use request::CertificateRequest;
 #[cfg(feature = "listener")]
 pub(crate) use request::Subject;

@@ -61,13 +61,13 @@ pub(super) async fn sync(
     failures: &mut BTreeMap<String, PodFailures>,
 ) -> Option<Timestamp> {
     let job = controller.workload(name)?;
-    // Another controller manages it.
-    if job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != "kubernetes.io/job-controller") {
-        return None;
-    }
     if let Some(finished) = finish_time(&job) {
         failures.remove(metadata::uid(&job));
         return expire(controller, &job, finished).await;
+    }
+    // Another controller manages it.
+    if job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != "kubernetes.io/job-controller") {
+        return None;
     }
     controller.claim_members("", "pods", &job, Some(pods::FINALIZER), |_| true).await;
     let pods = controller.controlled_objects("", "pods", &job);

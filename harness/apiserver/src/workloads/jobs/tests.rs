@@ -317,6 +317,25 @@ fn a_finished_job_goes_after_its_time_to_live_with_its_pods() {
     });
 }
 
+/// The controller of times to live does not ask who manages a job (`needsCleanup` in
+/// `pkg/controller/ttlafterfinished/ttlafterfinished_controller.go`).
+#[test]
+fn a_finished_job_of_another_controller_goes_after_its_time_to_live() {
+    virtually(async |cluster| {
+        let fields = json!({"ttlSecondsAfterFinished": 60, "managedBy": "example.com/other"});
+        cluster.create(JOBS, &job(&fields, &json!({}))).await;
+        let now = "2030-01-01T00:00:00Z";
+        let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now});
+        let status = json!({"status": {"startTime": now, "completionTime": now, "succeeded": 1,
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]}});
+        assert!(cluster.client.patch(&format!("{JOBS}/j/status"), MERGE_PATCH, &status).await.is_ok());
+        cluster.pass(50).await;
+        assert_eq!(cluster.names("batch", "jobs").len(), 1);
+        cluster.pass(15).await;
+        assert!(cluster.names("batch", "jobs").is_empty());
+    });
+}
+
 #[test]
 fn a_deleted_job_leaves_no_pod_behind() {
     virtually(async |cluster| {
