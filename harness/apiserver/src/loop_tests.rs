@@ -127,7 +127,10 @@ fn scenarios() -> Vec<Scenario> {
         quotas,
         policies,
         volumes,
+        growing_claims,
+        attributes,
         kubelet_and_scheduler,
+        rejected_pods,
         api_services,
         garbage,
         foreground_deletion,
@@ -383,6 +386,70 @@ fn volumes() -> Scenario {
             ]
         },
         outcome: |server| count(server, "", "persistentvolumeclaims") + &count(server, "", "persistentvolumes"),
+    }
+}
+
+fn growing_claims() -> Scenario {
+    Scenario {
+        name: "growing claims",
+        seed: || {
+            let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
+            let mut claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "c", "uid": "c",
+                "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "spec": spec});
+            claim["spec"]["volumeName"] = json!("v");
+            claim["status"] = json!({"phase": "Bound", "capacity": {"storage": "1Gi"}});
+            let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}, "hostPath": {"path": "/x"},
+                "claimRef": {"namespace": "default", "name": "c", "uid": "c"}}});
+            let mut user = pod("p", "n");
+            user["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]);
+            vec![claim, volume, user]
+        },
+        start: |server| _ = tokio::spawn(volumes::bind_volumes(server.clone())),
+        requests: || {
+            let status = json!({"status": {"allocatedResourceStatuses": {"storage": "NodeResizePending"}}});
+            vec![("PATCH", "/api/v1/namespaces/default/persistentvolumeclaims/c/status", status)]
+        },
+        outcome: |server| {
+            fields(server, "", "persistentvolumeclaims", &["/status/capacity", "/status/allocatedResourceStatuses"])
+        },
+    }
+}
+
+fn attributes() -> Scenario {
+    Scenario {
+        name: "attributes classes",
+        seed: Vec::new,
+        start: |server| _ = tokio::spawn(volumes::release_volumes(server.clone())),
+        requests: || {
+            let class = |name: &str| {
+                json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttributesClass", "metadata": {"name": name},
+                    "driverName": "a.b", "parameters": {"iops": "1"}})
+            };
+            let path = "/apis/storage.k8s.io/v1/volumeattributesclasses";
+            vec![
+                ("POST", path, class("stays")),
+                ("POST", path, class("goes")),
+                ("DELETE", "/apis/storage.k8s.io/v1/volumeattributesclasses/goes", Value::Null),
+            ]
+        },
+        outcome: |server| {
+            fields(server, "storage.k8s.io", "volumeattributesclasses", &["/metadata/name", "/metadata/finalizers"])
+        },
+    }
+}
+
+fn rejected_pods() -> Scenario {
+    Scenario {
+        name: "rejected pods",
+        seed: || vec![node()],
+        start: |server| _ = tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default())),
+        requests: || {
+            let mut rejected = pod("p", "n");
+            rejected["spec"]["nodeSelector"] = json!({"zone": "a"});
+            vec![("POST", "/api/v1/namespaces/default/pods", rejected)]
+        },
+        outcome: |server| fields(server, "", "pods", &["/status/phase", "/status/reason"]),
     }
 }
 
