@@ -71,13 +71,15 @@ pub(crate) struct Column {
     kind: &'static str,
     format: &'static str,
     priority: u8,
+    /// Its cells are in the rows, but the table does not define it.
+    is_undefined: bool,
     about: Description,
     cell: CellSource,
 }
 
 impl Column {
     const fn new(name: &'static str, kind: &'static str, about: Description, cell: CellSource) -> Self {
-        Self { name, kind, format: "", priority: 0, about, cell }
+        Self { name, kind, format: "", priority: 0, is_undefined: false, about, cell }
     }
 
     /// Creates a column of type `string`.
@@ -110,6 +112,17 @@ impl Column {
     pub(crate) const fn wide(mut self) -> Self {
         self.priority = 1;
         self
+    }
+
+    /// Leaves the column out of the definitions of the table. Upstream has rows with more cells than columns.
+    pub(crate) const fn undefined(mut self) -> Self {
+        self.is_undefined = true;
+        self
+    }
+
+    /// Returns false for a column that the table does not define.
+    pub(crate) const fn is_defined(&self) -> bool {
+        !self.is_undefined
     }
 
     /// Sets the format `name`, which marks the column that identifies the row.

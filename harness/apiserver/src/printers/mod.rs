@@ -109,7 +109,9 @@ pub(crate) fn scale_printer(custom: bool) -> Printer {
 impl Printer {
     fn definitions(&self) -> Vec<Value> {
         match self {
-            Self::BuiltIn(table) => table.columns.iter().map(Column::definition).collect(),
+            Self::BuiltIn(table) => {
+                table.columns.iter().filter(|column| column.is_defined()).map(Column::definition).collect()
+            }
             Self::Custom(columns) => columns.definitions(),
         }
     }

@@ -4,7 +4,7 @@
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{non_null, spec_of, str_field};
 use crate::json::{Value, json};
-use crate::printers::column::{CellSource, Column, Description, NAME};
+use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::text;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks;
@@ -86,6 +86,7 @@ pub(in crate::registry) const COLUMNS: &[Column] = &[
             json!(parts.join("/"))
         }),
     ),
+    AGE.undefined(),
 ];
 
 #[cfg(test)]
@@ -117,6 +118,6 @@ mod tests {
     #[case(json!({"group": "example.com", "resource": "things", "name": "b"}), "things.example.com/b")]
     fn a_row_joins_the_parts_of_the_parent(#[case] parent: Value, #[case] expected: &str) {
         let object = json!({"metadata": {"name": "n"}, "spec": {"parentRef": parent}});
-        assert_eq!(cells(COLUMNS, &object), [json!("n"), json!(expected)]);
+        assert_eq!(cells(COLUMNS, &object), [json!("n"), json!(expected), json!("<unknown>")]);
     }
 }
