@@ -429,6 +429,12 @@ impl ErrorList {
         self.kept.push(error);
     }
 
+    /// Adds an error before all others, so that it is kept in any case.
+    pub fn push_first(&mut self, error: FieldError) {
+        self.size = self.size.saturating_add(error.size());
+        self.kept.insert(0, error);
+    }
+
     /// Appends the errors of `other`.
     pub fn append(&mut self, other: ErrorList) {
         self.omitted += other.omitted;
@@ -628,5 +634,9 @@ mod tests {
         assert!(more.to_aggregate_message().is_some_and(|message| message == "spec: Required value"));
         more.append(errors);
         assert_eq!((more.len(), more.iter().count()), (100_003, kept));
+        more.push_first(FieldError::internal(&path, "stopped"));
+        let mut all = ErrorList::new();
+        all.append(more);
+        assert_eq!(all.iter().next().map(ToString::to_string).as_deref(), Some("spec: Internal error: stopped"));
     }
 }

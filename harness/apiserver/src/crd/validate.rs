@@ -48,7 +48,7 @@ pub(super) fn validate(schema: &Value, value: &Value, old: Option<&Value>, name:
         let why = format!(
             "validation stopped after {MAX_STEPS} steps: make the object smaller, or its schema simpler (enum, anyOf, oneOf, allOf)"
         );
-        errors.invalid(&path("<nil>"), None::<&Value>, why);
+        errors.push_first(FieldError::invalid(&path("<nil>"), None::<&Value>, why));
     }
     errors
 }
@@ -564,8 +564,8 @@ mod tests {
     )]
     fn a_validation_with_too_many_steps_is_ended(#[case] schema: Value, #[case] value: Value) {
         let found = validate(&schema, &value, None, "f");
-        let last = found.iter().last().map(|error| error.cause().message).unwrap_or_default();
-        assert!(last.contains("validation stopped after 1000000 steps"), "{last}");
+        let first = found.iter().next().map(|error| error.cause().message).unwrap_or_default();
+        assert!(first.contains("validation stopped after 1000000 steps"), "{first}");
     }
 
     #[rstest]
