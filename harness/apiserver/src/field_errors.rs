@@ -429,6 +429,16 @@ impl ErrorList {
         self.kept.push(error);
     }
 
+    /// Adds an error so many times, or until the list is full.
+    pub fn push_times(&mut self, times: usize, error: impl Fn() -> FieldError) {
+        for _ in 0..times {
+            if self.is_full() {
+                break;
+            }
+            self.push_with(&error);
+        }
+    }
+
     /// Adds an error before all others, so that it is kept in any case.
     pub fn push_first(&mut self, error: FieldError) {
         self.size = self.size.saturating_add(error.size());

@@ -4,12 +4,11 @@
 //! `pkg/apis/apiextensions/validation/validation.go` in `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes
 //! 1.36.
 
-use std::collections::BTreeSet;
-
 use super::schema_defaults::{check_defaults, has_unpruned_default};
 use super::{cel, text, validate};
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::{Key, Map, Value, json};
+use crate::registry::checks;
 
 /// Deepest schema level that is visited.
 const MAX_SCHEMA_DEPTH: usize = 100;
@@ -582,12 +581,11 @@ fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
         let why = "must be object if parent array's x-kubernetes-list-type is map";
         errors.invalid(&Path::new(&at("items.type")), text(item, "type"), why);
     }
-    let all = schema[LIST_KEYS].to_string();
+    let shown = || BadValue::Raw(schema[LIST_KEYS].to_string());
     let refuse = |errors: &mut ErrorList, why: &str| {
-        errors.push_with(|| FieldError::invalid(&Path::new(&at(LIST_KEYS)), BadValue::Raw(all.clone()), why));
+        errors.push_with(|| FieldError::invalid(&Path::new(&at(LIST_KEYS)), shown(), why));
     };
-    let mut seen = BTreeSet::new();
-    for key in &keys {
+    for (key, is_repeated) in keys.iter().zip(checks::repeated(&keys, |key| *key)) {
         match item["properties"].get(*key).map(|property| text(property, "type")) {
             None => refuse(errors, "entries must all be names of item properties"),
             Some("array" | "object") => errors.invalid(
@@ -597,7 +595,7 @@ fn map_keys(schema: &Value, path: &str, errors: &mut ErrorList) {
             ),
             Some(_) => {}
         }
-        if !seen.insert(key) {
+        if is_repeated {
             refuse(errors, "must not contain duplicate entries");
         }
     }

@@ -7,6 +7,7 @@ use super::fit::{PlacedPod, Placements, PodKey, priority_of};
 use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::patch::strategic::without_conditions;
 use crate::quantity::Quantity;
 use crate::registry::resource_list::pod_resources;
 use crate::registry::resource_names::is_extended_resource;
@@ -302,11 +303,7 @@ const CONDITIONS_OF_KUBELETS: [&str; 8] = [
 
 /// Returns the patch of the status of a pod that is rejected: `rejectPod` in `pkg/kubelet/kubelet.go`.
 pub(super) fn rejected_status(pod: &Value, failure: &AdmissionFailure, moment: &str) -> Value {
-    let known = array_field(&pod["status"], "conditions").iter().map(|condition| str_field(condition, "type"));
-    let dropped: Vec<Value> = known
-        .filter(|kind| CONDITIONS_OF_KUBELETS.contains(kind))
-        .map(|kind| json!({"$patch": "delete", "type": kind}))
-        .collect();
+    let dropped = without_conditions(pod, &CONDITIONS_OF_KUBELETS);
     let mut status = json!({"phase": "Failed", "reason": failure.reason,
         "message": format!("Pod was rejected: {}", failure.message)});
     if str_field(&pod["status"], "startTime").is_empty() {

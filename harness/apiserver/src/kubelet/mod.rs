@@ -382,9 +382,7 @@ impl Kubelet {
         let pod = self.current(&id.0, &id.1, &id.2).filter(|pod| pods::next_action(pod) == pods::PodAction::Start);
         if let Some(pod) = pod {
             let status = admission::rejected_status(&pod, failure, &rfc3339(self.agent.server().clock().now()));
-            let path = format!("/api/v1/namespaces/{}/pods/{}/status", id.0, id.1);
-            let patch = json!({"metadata": {"uid": id.2}, "status": status});
-            if !self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() {
+            if !self.patch_status([&id.0, &id.1, &id.2], status).await {
                 return;
             }
         }
@@ -395,9 +393,7 @@ impl Kubelet {
     async fn preempt(&mut self, id: PodId) {
         let Some(pod) = self.current(&id.0, &id.1, &id.2) else { return };
         let status = pods::preempted_status(&pod, &rfc3339(self.agent.server().clock().now()));
-        let path = format!("/api/v1/namespaces/{}/pods/{}/status", id.0, id.1);
-        let patch = json!({"metadata": {"uid": id.2}, "status": status});
-        if self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() {
+        if self.patch_status([&id.0, &id.1, &id.2], status).await {
             self.record(&pod, true, admission::PREEMPTING, admission::PREEMPTED.to_owned());
         }
     }
@@ -451,8 +447,14 @@ impl Kubelet {
                 self.record(pod, true, "FailedMount", message);
             }
         }
+        self.patch_status([namespace, name, uid], status).await;
+    }
+
+    /// Changes the status of a pod (namespace, name, uid). Returns true if that worked.
+    async fn patch_status(&self, [namespace, name, uid]: [&str; 3], status: Value) -> bool {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
-        self.agent.patch(&path, STRATEGIC_PATCH, &json!({"metadata": {"uid": uid}, "status": status})).await;
+        let patch = json!({"metadata": {"uid": uid}, "status": status});
+        self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok()
     }
 
     /// Records an event of the kubelet about a pod.
@@ -499,9 +501,7 @@ impl Kubelet {
             let after = pod_status::changed(&pod, self.options.run_for, now, &moment);
             return self.sync(&id, &pod, &after).await;
         }
-        let path = format!("/api/v1/namespaces/{}/pods/{}/status", id.0, id.1);
-        let patch = json!({"metadata": {"uid": id.2}, "status": pods::overdue_status(&pod, &moment)});
-        if self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() {
+        if self.patch_status([&id.0, &id.1, &id.2], pods::overdue_status(&pod, &moment)).await {
             self.record(&pod, false, "DeadlineExceeded", pods::OVERDUE.to_owned());
         }
     }
@@ -513,9 +513,7 @@ impl Kubelet {
             return;
         }
         if let Some(status) = pods::killed_status(&pod, &rfc3339(self.agent.server().clock().now())) {
-            let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
-            let patch = json!({"metadata": {"uid": uid}, "status": status});
-            if !self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() {
+            if !self.patch_status([namespace, name, uid], status).await {
                 return;
             }
         } else if pod["metadata"]["deletionGracePeriodSeconds"] == 0 {
@@ -575,9 +573,7 @@ impl Kubelet {
                 continue;
             }
             if let Some(status) = pods::ready_again(&server.decoded(&stored), &rfc3339(server.clock().now())) {
-                let path = format!("/api/v1/namespaces/{}/pods/{}/status", stored.namespace(), stored.name());
-                let patch = json!({"metadata": {"uid": stored.uid()}, "status": status});
-                self.agent.patch(&path, STRATEGIC_PATCH, &patch).await;
+                self.patch_status([stored.namespace(), stored.name(), stored.uid()], status).await;
             }
             self.see_pod(&stored);
         }

@@ -15,6 +15,11 @@ use super::super::schema::{FieldValidation, PatchStrategy, Schema, TypeKind, Typ
 use super::super::status::Status;
 use super::{decode_object, go_text, go_type};
 use crate::json::{Key, Map, Value};
+#[cfg(feature = "controllers")]
+use crate::json::{
+    fields::{array_field, str_field},
+    json,
+};
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -438,4 +443,11 @@ fn remove_directives(value: &mut Value) -> bool {
         _ => {}
     }
     true
+}
+
+/// Returns the items of a patch that remove conditions of these types from an object's status.
+#[cfg(feature = "controllers")]
+pub(crate) fn without_conditions(object: &Value, types: &[&str]) -> Vec<Value> {
+    let known = array_field(&object["status"], "conditions").iter().map(|condition| str_field(condition, "type"));
+    known.filter(|name| types.contains(name)).map(|name| json!({"$patch": "delete", "type": name})).collect()
 }

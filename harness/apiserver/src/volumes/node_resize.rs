@@ -2,8 +2,8 @@
 //! `pkg/volume/util/operationexecutor/node_expander.go` and `MarkNodeExpansionFinishedWithRecovery` in
 //! `pkg/volume/util/resize_util.go`.
 
-use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
+use crate::patch::strategic::without_conditions;
 
 /// The conditions of a claim that grows: `knownResizeConditions`.
 const RESIZE_CONDITIONS: [&str; 4] =
@@ -20,13 +20,11 @@ pub(super) fn finished_status(claim: &Value, volume: &Value) -> Value {
     let states = claim["status"]["allocatedResourceStatuses"].as_object();
     let others = states.into_iter().flatten().any(|(name, _)| name.as_str() != "storage");
     let states = if others { json!({"storage": null}) } else { Value::Null };
-    let known = array_field(&claim["status"], "conditions").iter().map(|condition| str_field(condition, "type"));
-    let dropped = known.filter(|kind| RESIZE_CONDITIONS.contains(kind));
-    let conditions: Vec<Value> = dropped.map(|kind| json!({"$patch": "delete", "type": kind})).collect();
+    let dropped = without_conditions(claim, &RESIZE_CONDITIONS);
     let mut status = json!({"capacity": {"storage": volume["spec"]["capacity"]["storage"]},
         "allocatedResourceStatuses": states});
-    if !conditions.is_empty() {
-        status["conditions"] = conditions.into();
+    if !dropped.is_empty() {
+        status["conditions"] = dropped.into();
     }
     status
 }

@@ -3,7 +3,7 @@
 use super::clocks::{NEVER, round_up};
 use super::state::Tracer;
 use super::sys;
-use super::table::Activity;
+use super::table::{Activity, Thread};
 use super::waits::next_random;
 use crate::outcome::End;
 
@@ -66,11 +66,17 @@ impl Tracer {
         let is_due = std::mem::replace(&mut self.disturbed, next) < next;
         let mut is_any = false;
         for (thread, entry) in self.table.threads.iter_mut().filter(|_| is_due) {
-            if !entry.is_stopped() && !entry.is_dead && !entry.is_vforking && sys::interrupt(*thread).is_ok() {
-                (entry.is_ordered, is_any) = (true, true);
-            }
+            is_any |= Self::order(*thread, entry);
         }
         is_any
+    }
+
+    /// Orders a thread to stop, for a test. Returns false if it cannot obey.
+    fn order(thread: i32, entry: &mut Thread) -> bool {
+        let can_stop = !entry.is_stopped() && !entry.is_dead && !entry.is_vforking;
+        let is_given = can_stop && sys::interrupt(thread).is_ok();
+        entry.is_ordered |= is_given;
+        is_given
     }
 
     /// Orders the thread that probably runs to stop, for a test, at a moment of the next microseconds: another stop on
@@ -83,9 +89,8 @@ impl Tracer {
         let Some(thread) = self.busy.filter(|_| seed.is_multiple_of(RARITY)) else { return };
         let moment = sys::real_monotonic() + next_random(&mut seed) % LATEST;
         while sys::real_monotonic() < moment {}
-        let Some(entry) = self.table.threads.get_mut(&thread) else { return };
-        if !entry.is_stopped() && !entry.is_dead && !entry.is_vforking && sys::interrupt(thread).is_ok() {
-            entry.is_ordered = true;
+        if let Some(entry) = self.table.threads.get_mut(&thread) {
+            Self::order(thread, entry);
         }
     }
 

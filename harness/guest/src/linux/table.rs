@@ -141,7 +141,8 @@ pub(crate) struct Thread {
     /// A wait that has failed with `EINTR`: it goes on if the signal turns out to be ignored.
     pub(crate) interrupted: Option<Restart>,
     pub(crate) probe: Option<Probe>,
-    /// True once the tracer has ordered it to stop for another reason than its deadline, until its next wait ends.
+    /// True once the tracer has ordered it to stop, unless at the deadline of a wait that it follows, until it has
+    /// stopped for that or its wait has ended.
     pub(crate) is_ordered: bool,
     /// Its account when a probe looked whether another thread is alone.
     pub(crate) probed: Option<Account>,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::breach::Breach;
 use super::entries::{change_of, key_of_request};
-use super::knowledge::Knowledge;
+use super::knowledge::{Knowledge, version};
 use crate::expect::line;
 use crate::expect::world::{Key, key_of_change};
 use crate::metadata;
@@ -139,8 +139,4 @@ fn knew(
     let seen = knowledge.sightings(key, knowledge.replica_of(request.seq));
     let last = seen.filter(|sighting| sighting.position <= request.seq && sighting.at <= began).last();
     last.is_none_or(|last| last.state.is_none_or(|state| version(state) >= Some(theirs.resource_version)))
-}
-
-fn version(object: &RecordedJson) -> Option<u64> {
-    metadata::resource_version(object)?.parse().ok()
 }

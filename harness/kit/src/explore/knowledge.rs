@@ -100,7 +100,8 @@ pub struct Knowledge<'a> {
     begins: BTreeMap<usize, usize>,
 }
 
-fn version(object: &RecordedJson) -> Option<u64> {
+/// Returns the resourceVersion of a state as a number.
+pub(super) fn version(object: &RecordedJson) -> Option<u64> {
     metadata::resource_version(object)?.parse().ok()
 }
 

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::entries::is_of_subject;
 use crate::expect::world::{Key, ObjectStates, key_of_change};
 use crate::metadata;
-use crate::transcript::{Attributed as _, Change, EntryKind, TranscriptEntry};
+use crate::transcript::{Change, EntryKind, TranscriptEntry};
 
 /// The oracle of what is left.
 pub const LEFT: &str = "left";
@@ -24,11 +25,7 @@ fn changes(entries: &[TranscriptEntry]) -> impl Iterator<Item = &Change> {
 pub fn left(states: &ObjectStates, entries: &[TranscriptEntry]) -> BTreeMap<Key, String> {
     let uids: BTreeSet<&str> = states.objects().filter_map(|object| object.uid()).collect();
     let made: BTreeSet<Key> = changes(entries)
-        .filter(|change| change.old.is_none())
-        .filter(|change| {
-            let request = change.request.and_then(|seq| entries.get(seq));
-            request.is_some_and(|request| request.actor().is_subject())
-        })
+        .filter(|change| change.old.is_none() && is_of_subject(change, entries))
         .map(key_of_change)
         .collect();
     let gone = deleted_by_users(entries, states);
@@ -56,11 +53,8 @@ pub fn left(states: &ObjectStates, entries: &[TranscriptEntry]) -> BTreeMap<Key,
 /// Returns the custom objects that steps deleted and that are gone at the end.
 fn deleted_by_users(entries: &[TranscriptEntry], states: &ObjectStates) -> BTreeSet<Key> {
     let custom = |group: &str| group.contains('.') && !group.ends_with(".k8s.io");
-    let deleted = entries.iter().filter_map(|entry| match &entry.what {
-        EntryKind::Change(change) if change.new.is_none() && custom(&change.group) => Some(key_of_change(change)),
-        _ => None,
-    });
-    deleted.filter(|key| states.get(key).is_none()).collect()
+    let deleted = changes(entries).filter(|change| change.new.is_none() && custom(&change.group));
+    deleted.map(key_of_change).filter(|key| states.get(key).is_none()).collect()
 }
 
 /// Returns true if the object's name or one of its labels or annotations has `name` in it.

@@ -137,12 +137,7 @@ fn scopes(spec: &Value, errors: &mut ErrorList) {
     let list = array_field(spec, "scopes");
     let given: Vec<&str> = list.iter().map(|scope| scope.as_str().unwrap_or_default()).collect();
     let mut report = |why: &str, times: usize| {
-        for _ in 0..times {
-            if errors.is_full() {
-                return;
-            }
-            errors.push_with(|| FieldError::invalid(&path, Value::from(list.to_vec()), why));
-        }
+        errors.push_times(times, || FieldError::invalid(&path, Value::from(list.to_vec()), why));
     };
     let uncounted = uncounted(spec);
     for scope in &given {
@@ -164,13 +159,10 @@ fn scope_selector(spec: &Value, selector: &Value, errors: &mut ErrorList) {
         if !SCOPES.contains(&scope) {
             errors.invalid(&path.child("scopeName"), scope, "unsupported scope");
         }
-        for _ in 0..uncounted.get(scope).copied().unwrap_or(0) {
-            if errors.is_full() {
-                break;
-            }
-            let shown = || BadValue::Raw(scope_selector_json(requirements));
-            errors.push_with(|| FieldError::invalid(&path, shown(), "unsupported scope applied to resource"));
-        }
+        errors.push_times(uncounted.get(scope).copied().unwrap_or(0), || {
+            let shown = BadValue::Raw(scope_selector_json(requirements));
+            FieldError::invalid(&path, shown, "unsupported scope applied to resource")
+        });
         let valued = matches!(scope, "PriorityClass" | "VolumeAttributesClass");
         if SCOPES.contains(&scope) && !valued && operator != "Exists" {
             errors.invalid(&path.child("operator"), operator, ONLY_EXISTS);

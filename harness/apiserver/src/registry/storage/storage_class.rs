@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::field_errors::{ErrorList, Path};
+use crate::field_errors::{ErrorList, FieldError, Path};
 use crate::json::fields::{array_field, str_field, text_default};
 use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -80,12 +80,7 @@ fn validate(object: &Value) -> ErrorList {
         let before = seen.entry(topology(term)).or_default();
         // Upstream compares an empty term with as many empty ones as there are terms, too.
         let unset = if array_field(term, "matchLabelExpressions").is_empty() { terms.len() } else { 0 };
-        for _ in 0..*before + unset {
-            if errors.is_full() {
-                break;
-            }
-            errors.duplicate(&path.child("matchLabelExpressions"), "");
-        }
+        errors.push_times(*before + unset, || FieldError::duplicate(&path.child("matchLabelExpressions"), ""));
         *before += 1;
     }
     errors

@@ -111,10 +111,11 @@ fn merge_tolerations(all: &[Value]) -> Vec<Value> {
     let mut equal = BTreeSet::new();
     let mut merged = Vec::new();
     for (one, included_later) in all.iter().zip(included_later.into_iter().rev()) {
-        let is_first = !equal.contains(&one.to_string());
+        let text = one.to_string();
+        let is_first = !equal.contains(&text);
         if is_first && !included_later && !before.candidates(one).any(|other| includes(other, one)) {
             before.note(one);
-            equal.insert(one.to_string());
+            equal.insert(text);
             merged.push(one.clone());
         }
     }
