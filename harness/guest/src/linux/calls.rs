@@ -528,8 +528,29 @@ pub(crate) enum LoopCall {
     Yields,
     /// It changes nothing.
     Looks,
+    /// It waits, unless another thread has changed a word of memory.
+    Compares,
     /// It does work, or waits.
     Works,
+}
+
+impl LoopCall {
+    /// Classifies a call by its result as well: one with nothing to do has polled, and one that found a changed word has
+    /// seen that another thread works.
+    pub(crate) fn with_result(self, result: i64) -> Self {
+        let was_in_vain = result == -i64::from(libc::EAGAIN);
+        match self {
+            Self::Works if was_in_vain => Self::Polls,
+            Self::Compares => {
+                if was_in_vain {
+                    Self::Looks
+                } else {
+                    Self::Works
+                }
+            }
+            other => other,
+        }
+    }
 }
 
 /// Classifies a call of a busy thread.
@@ -556,6 +577,7 @@ pub(crate) fn loop_call(call: &Call, memory: &impl Memory) -> LoopCall {
         | libc::SYS_rt_sigprocmask => return LoopCall::Looks,
         // Threads that were woken by it show that they run.
         libc::SYS_futex if !FUTEX_TIMED.contains(&(call.arguments[1] & 0x7f)) => return LoopCall::Looks,
+        libc::SYS_futex | FUTEX_WAIT_CALL | libc::SYS_futex_waitv => return LoopCall::Compares,
         _ => false,
     };
     if polls { LoopCall::Polls } else { LoopCall::Works }
@@ -623,6 +645,24 @@ pub(super) mod tests {
             Plan::Wait(wait) => wait,
             plan => panic!("{plan:?}"),
         }
+    }
+
+    #[test]
+    fn calls_of_busy_threads_are_told_apart() {
+        let again = -i64::from(libc::EAGAIN);
+        let seen = |number, arguments, result| {
+            let call = loop_call(&Call { number, arguments }, &Numbers(0, 0)).with_result(result);
+            (call == LoopCall::Polls, call == LoopCall::Looks, call == LoopCall::Works)
+        };
+        let polls = (true, false, false);
+        let looks = (false, true, false);
+        let works = (false, false, true);
+        assert_eq!(seen(libc::SYS_poll, [16, 1, 0, 0, 0, 0], 0), polls);
+        assert_eq!(seen(libc::SYS_read, [3, 16, 1, 0, 0, 0], again), polls, "there was nothing");
+        assert_eq!(seen(libc::SYS_read, [3, 16, 1, 0, 0, 0], 1), works);
+        assert_eq!(seen(libc::SYS_futex, [16, 128, 2, 0, 0, 0], again), looks, "another thread has changed the word");
+        assert_eq!(seen(libc::SYS_futex, [16, 128, 2, 0, 0, 0], 0), works, "it has waited");
+        assert_eq!(seen(libc::SYS_futex, [16, 129, 1, 0, 0, 0], 0), looks, "a wake");
     }
 
     #[test]

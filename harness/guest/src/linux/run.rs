@@ -39,7 +39,7 @@ const PROBE: u64 = 2_000_000;
 const BUSY: u64 = 10_000_000;
 const BUSY_ALONE: u64 = 2_000_000;
 /// The polls of a probed thread after which it waits for the clock to show more than its deadline.
-const POLLS: u32 = 3;
+const POLLS: u32 = 8;
 /// The real time for which a thread that does work is not probed again.
 const WORKS: u64 = 200_000_000;
 /// The most calls of a probe that do no work.
@@ -286,15 +286,14 @@ impl Tracer {
             probe.inside = Some(calls::loop_call(&registers.call(), &ProgramMemory(thread)));
             return;
         };
-        match call {
-            LoopCall::Looks => probe.others += 1,
+        match call.with_result(registers.result()) {
+            LoopCall::Looks | LoopCall::Compares => probe.others += 1,
             LoopCall::Yields => (probe.others, probe.yields) = (probe.others + 1, probe.yields + 1),
-            LoopCall::Works if registers.result() != -i64::from(libc::EAGAIN) => {
+            LoopCall::Works => {
                 self.end_probe(thread, sys::real_monotonic() + WORKS);
                 return;
             }
-            // There was nothing to do.
-            LoopCall::Polls | LoopCall::Works => probe.polls += 1,
+            LoopCall::Polls => probe.polls += 1,
         }
         let (polls, others, yields) = (probe.polls, probe.others, probe.yields);
         if polls >= POLLS || others >= LOOKS && yields >= LOOKS / 2 && self.is_alone(thread) {
