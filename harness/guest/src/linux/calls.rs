@@ -535,8 +535,8 @@ pub(crate) enum LoopCall {
 }
 
 impl LoopCall {
-    /// Classifies a call by its result as well: one with nothing to do has polled, and one that found a changed word has
-    /// seen that another thread works.
+    /// Classifies a call by its result as well: one with nothing to do has polled, and one that found a changed word
+    /// has seen that another thread works.
     pub(crate) fn with_result(self, result: i64) -> Self {
         let was_in_vain = result == -i64::from(libc::EAGAIN);
         match self {
@@ -648,7 +648,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn calls_of_busy_threads_are_told_apart() {
+    fn calls_of_busy_threads_have_kinds() {
         let again = -i64::from(libc::EAGAIN);
         let seen = |number, arguments, result| {
             let call = loop_call(&Call { number, arguments }, &Numbers(0, 0)).with_result(result);
