@@ -73,6 +73,38 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
+impl Report {
+    /// Adds the account of another run, which took place beside this one: the sums, the longest real time, and the most
+    /// threads of one of them.
+    pub fn add(&mut self, other: &Self) {
+        self.virtual_time += other.virtual_time;
+        self.real_time = self.real_time.max(other.real_time);
+        self.tracer_time += other.tracer_time;
+        self.hops += other.hops;
+        self.waits += other.waits;
+        self.timeouts += other.timeouts;
+        self.naps += other.naps;
+        self.stops += other.stops;
+        self.proofs += other.proofs;
+        self.processes += other.processes;
+        self.threads = self.threads.max(other.threads);
+        self.left_over += other.left_over;
+        self.spins.extend_from_slice(&other.spins);
+        for call in &other.unvirtual {
+            let is_same = |known: &&mut UnvirtualCall| (&known.call, &known.program) == (&call.call, &call.program);
+            match self.unvirtual.iter_mut().find(is_same) {
+                Some(known) => known.count += call.count,
+                None => self.unvirtual.push(call.clone()),
+            }
+        }
+        for warning in &other.warnings {
+            if !self.warnings.contains(warning) {
+                self.warnings.push(warning.clone());
+            }
+        }
+    }
+}
+
 fn seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(duration.as_secs_f64())
 }
@@ -116,6 +148,24 @@ impl Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn accounts_of_runs_side_by_side_add_up() {
+        let call = |count| UnvirtualCall { call: "ptrace".into(), program: "gdb".into(), count };
+        let run = |hours, millis, threads, count| Report {
+            virtual_time: Duration::from_hours(hours),
+            real_time: Duration::from_millis(millis),
+            threads,
+            hops: 2,
+            unvirtual: vec![call(count)],
+            warnings: vec!["no network".into()],
+            ..Report::default()
+        };
+        let mut sum = run(1, 300, 4, 1);
+        sum.add(&run(2, 200, 7, 2));
+        let expected = Report { hops: 4, ..run(3, 300, 7, 3) };
+        assert_eq!(sum, expected);
+    }
 
     #[test]
     fn a_report_has_a_text_and_a_json_form() {

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::ChangeKind;
 
 /// A watch event that was sent to its client. Bookmarks and errors are not recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delivery {
     /// Number of entries that the transcript had: the event was sent after the entry before this position.
     pub position: usize,
@@ -19,7 +21,7 @@ pub struct Delivery {
 }
 
 /// The object of a watch event.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeliveredObject {
     /// The type of the event.
     pub kind: ChangeKind,

@@ -22,11 +22,12 @@ use log::Log;
 pub use names::RecordedNames;
 pub use origin::Origin;
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 
 use crate::store::EventType;
 
 /// An entry of the transcript.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct TranscriptEntry {
     /// Position in the transcript, from 0.
     pub seq: usize,
@@ -39,7 +40,7 @@ pub struct TranscriptEntry {
 }
 
 /// The event that a [`TranscriptEntry`] records.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum EntryKind {
     /// A request came in.
     Request(Box<Exchange>),
@@ -50,7 +51,7 @@ pub enum EntryKind {
 }
 
 /// A request and, once known, its reply.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Exchange {
     /// The request.
     pub request: RecordedRequest,
@@ -59,7 +60,7 @@ pub struct Exchange {
 }
 
 /// A request as the server understood it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecordedRequest {
     /// API verb: `get list watch create update patch delete deletecollection`, or the lower-case HTTP method elsewhere.
     pub verb: String,
@@ -113,7 +114,7 @@ impl RecordedRequest {
 }
 
 /// The reply to a request.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RecordedReply {
     /// Time since the clock's epoch.
     pub at: Duration,
@@ -147,7 +148,7 @@ impl RecordedReply {
 }
 
 /// The kind of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum ChangeKind {
     /// The object was created.
     Added,
@@ -168,7 +169,7 @@ impl From<EventType> for ChangeKind {
 }
 
 /// A committed change of one object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Change {
     /// [`TranscriptEntry::seq`] of the request that caused it; `None` for the server's own changes (garbage collection,
     /// end of a grace period).

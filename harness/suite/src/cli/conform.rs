@@ -8,6 +8,7 @@ use plumbline::fixture::{Controller, Fixture};
 
 use super::colour::ColourArgs;
 use super::environment::{EnvironmentArgs, SubjectKind};
+use super::guests::FixturesApart;
 use super::select::FixturesFolder;
 use super::site::SiteAfterRun;
 use super::{CliError, environment, notify, run};
@@ -107,7 +108,10 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let of_profile = Controller::parse(&args.profile);
     let added = of_profile.filter(|_| args.environment.takes_controllers_from_profile());
     let added = added.map_or_else(String::new, |controller| format!(" --subject-controllers {controller}"));
-    let environment = args.environment.for_profile(of_profile).start(false)?;
+    let flags = format!("{explain_flags}{added}");
+    let apart = FixturesApart { flags: &flags, ..FixturesApart::default() };
+    let mut environment = args.environment.for_profile(of_profile).start_apart(false, apart)?;
+    environment.options.keeps_records = args.output.is_some();
     let mut offered = environment.test_bed.capabilities();
     if let Some(release) = offered.release {
         given.fixtures.retain(|fixture| fixture.releases.contains(release));
@@ -120,7 +124,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let writer = ReportWriter::create(blank, &args.out).map_err(CliError::environment)?;
     let progress = io::stderr().is_terminal();
     let terminal = Terminal::new(io::stderr().lock(), args.colour.is_on(progress), progress);
-    let terminal = terminal.with_explain_flags(environment.with_seed(&format!("{explain_flags}{added}")).trim_start());
+    let terminal = terminal.with_explain_flags(environment.with_seed(&flags).trim_start());
     let title = format!("plumbline: {} {}", given.claim.project, given.claim.version);
     let page = |file| Ok::<_, CliError>(Html::new(run::output(Some(file))?, &title, &given.fixtures));
     let page = args.output.as_deref().map(page).transpose()?;

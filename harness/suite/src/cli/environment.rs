@@ -1,7 +1,8 @@
 //! Flags for the cluster and the subject, shared by `run`, `conform` and `compare`.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,9 +11,10 @@ use plumbline::fixture::{Controller, Fixture, Release};
 use plumbline_apiserver::KubernetesVersion;
 use regex::Regex;
 
+use super::guests::FixturesApart;
 use super::help::COMMON_HEADING;
 use super::value::ValueError;
-use super::{CliError, notify};
+use super::{CliError, notify, notify_all};
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, ClusterTime, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
 use crate::duration::parse_duration;
@@ -21,6 +23,7 @@ use crate::load::capacity::{self, Machine};
 use crate::load::{self, StartCost};
 use crate::process::signals;
 use crate::process::tempdir::RunDir;
+use crate::runner::guests::FixtureGuestError;
 use crate::runner::suite::{self, RunOptions, StartUp, TestBed};
 use crate::subject::command::Command;
 use crate::subject::external::External;
@@ -257,6 +260,9 @@ impl Environment {
     pub(super) fn close(mut self) -> Result<(), CliError> {
         let broken = self.test_bed.cluster.broken();
         let stopped = self.test_bed.cluster.stop();
+        if let Some(guests) = &self.test_bed.guests {
+            notify_all(&guests.close().map_err(CliError::environment)?);
+        }
         if let Some(signal) = signals::requested() {
             let why = format!("interrupted by {signal}; everything that was started has been stopped");
             return Err(CliError::Environment(why));
@@ -303,17 +309,22 @@ impl EnvironmentArgs {
     ///
     /// Returns an error if the text contains anything else.
     pub(super) fn read(text: &str) -> Result<Self, CliError> {
+        let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("flags of the archive, `{text}`: {error}"));
+        let words = shell_words::split(text).map_err(|error| wrong(&error))?;
+        Self::of_words(words.into_iter().map(OsString::from)).map_err(|error| wrong(&error))
+    }
+
+    /// Parses flags, also those that select fixtures, which are ignored.
+    pub(super) fn of_words(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         #[derive(clap::Parser)]
-        #[command(no_binary_name = true, disable_help_flag = true)]
+        #[command(no_binary_name = true, disable_help_flag = true, args_override_self = true)]
         struct FlagLine {
             #[command(flatten)]
             environment: EnvironmentArgs,
             #[command(flatten)]
             _folder: super::select::FixturesFolder,
         }
-        let wrong = |error: &dyn std::fmt::Display| CliError::Usage(format!("flags of the archive, `{text}`: {error}"));
-        let words = shell_words::split(text).map_err(|error| wrong(&error))?;
-        FlagLine::try_parse_from(words).map(|line| line.environment).map_err(|error| wrong(&error))
+        FlagLine::try_parse_from(words).map(|line| line.environment)
     }
 
     /// Returns the command line of the subject.
@@ -435,22 +446,45 @@ impl EnvironmentArgs {
         self.tolerance
     }
 
+    /// Returns true if fixtures run in processes of their own, each in a virtual time of its own.
+    pub(super) fn runs_apart(&self) -> bool {
+        self.cluster == ClusterKind::Fake && self.needs_guest()
+    }
+
     /// Starts the cluster and the subject that the flags select.
     ///
     /// # Errors
     ///
     /// Returns [`CliError::Environment`] if something is missing or does not start.
     pub(super) fn start(&self, fail_fast: bool) -> Result<Environment, CliError> {
+        self.start_in(fail_fast, None)
+    }
+
+    /// The same; the fixtures of a program in virtual time run in processes of their own.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`CliError::Environment`] if something is missing or does not start.
+    pub(super) fn start_apart(&self, fail_fast: bool, apart: FixturesApart<'_>) -> Result<Environment, CliError> {
+        self.start_in(fail_fast, Some(apart).filter(|_| self.runs_apart()))
+    }
+
+    fn start_in(&self, fail_fast: bool, apart: Option<FixturesApart<'_>>) -> Result<Environment, CliError> {
         signals::install();
         let scratch = RunDir::create(self.logs.as_deref());
         let mut scratch = scratch.map_err(CliError::environment)?;
-        let (test_bed, start_up) = self.test_bed(scratch.logs()).map_err(|error| with_logs(error, &mut scratch))?;
+        let started = self.test_bed(scratch.logs(), apart.is_some()).and_then(|mut test_bed| {
+            let guests = apart.map(|apart| apart.guests(&scratch, test_bed.cluster.seed()));
+            test_bed.guests = guests.transpose()?;
+            let start_up = self.check_start_up(&test_bed)?;
+            Ok((test_bed, start_up))
+        });
+        let (test_bed, start_up) = started.map_err(|error| with_logs(error, &mut scratch))?;
         let cores = load::cores();
         let usual = match self.cluster {
             ClusterKind::Fake => match test_bed.cluster.time() {
-                ClusterTime::Virtual => cores,
-                // Programs wait for each other, also in virtual time.
-                ClusterTime::Traced => 2 * cores,
+                ClusterTime::Traced if test_bed.guests.is_none() => 2 * cores,
+                ClusterTime::Virtual | ClusterTime::Traced => cores,
                 ClusterTime::Wall => WALL_JOBS,
             },
             _ => REMOTE_JOBS,
@@ -466,8 +500,20 @@ impl EnvironmentArgs {
         Ok(Environment { test_bed, options, scratch })
     }
 
-    /// Starts both and rehearses. On a real server the rehearsal has its own namespaces too.
-    fn test_bed(&self, logs: &std::path::Path) -> Result<(TestBed, StartUp), CliError> {
+    /// Prepares the cluster and the subject for a process that runs single fixtures.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if something is missing.
+    pub(super) fn prepare(&self) -> Result<(TestBed, RunOptions), CliError> {
+        let logs = self.logs.clone().unwrap_or_else(std::env::temp_dir);
+        std::fs::create_dir_all(&logs)
+            .map_err(|error| CliError::Environment(format!("{}: {error}", logs.display())))?;
+        Ok((self.test_bed(&logs, false)?, RunOptions { tolerance: self.tolerance, ..RunOptions::one_by_one() }))
+    }
+
+    /// Starts the cluster and prepares the subject. `is_elsewhere`: the fixtures run in other processes.
+    fn test_bed(&self, logs: &Path, is_elsewhere: bool) -> Result<TestBed, CliError> {
         let subject = self.subject(logs)?;
         let external = self.subject == Some(SubjectKind::External);
         if external && self.cluster == ClusterKind::Fake {
@@ -489,16 +535,28 @@ impl EnvironmentArgs {
             None if subject.is_virtual() && !self.wall_clock => Arc::new(EmbeddedCluster { role, kubernetes }),
             None => {
                 let (plain, seed) = (self.http, self.seed());
-                Arc::new(ServedCluster { role, kubernetes, plain, seed, ..ServedCluster::default() })
+                Arc::new(ServedCluster { role, kubernetes, plain, is_elsewhere, seed, around: None })
             }
             Some(real) => self.remote(&real, logs, external)?,
         };
-        let test_bed = TestBed { cluster, subject };
-        let rehearsed = if self.command.is_some() { suite::check_start_up(&test_bed) } else { Ok(StartUp::default()) };
-        let why = match rehearsed {
+        Ok(TestBed::new(cluster, subject))
+    }
+
+    /// Starts a program once in an empty cluster; on a real server, in namespaces of its own.
+    fn check_start_up(&self, test_bed: &TestBed) -> Result<StartUp, CliError> {
+        let checked = match &test_bed.guests {
+            Some(guests) => match guests.check_start_up() {
+                Ok(unnamed_agents) => Ok(StartUp { unnamed_agents, cost: None }),
+                Err(FixtureGuestError::Refused(why)) => Err(why),
+                Err(error) => return Err(CliError::environment(error)),
+            },
+            None if self.command.is_some() => suite::check_start_up(test_bed).map_err(|why| why.to_string()),
+            None => Ok(StartUp::default()),
+        };
+        let why = match checked {
             Ok(start_up) => {
                 start_up.unnamed_agents.iter().for_each(|agent| notify(&unnamed_agent(agent)));
-                return Ok((test_bed, start_up));
+                return Ok(start_up);
             }
             Err(why) => why,
         };
@@ -536,7 +594,7 @@ impl EnvironmentArgs {
     }
 
     /// Starts or finds a real API server.
-    fn remote(&self, real: &RealCluster, logs: &std::path::Path, external: bool) -> Result<Arc<dyn Cluster>, CliError> {
+    fn remote(&self, real: &RealCluster, logs: &Path, external: bool) -> Result<Arc<dyn Cluster>, CliError> {
         let remote = RemoteCluster::start(|| real.start(logs)).map_err(CliError::environment)?;
         self.same_release(&remote)?;
         if external {
@@ -558,7 +616,7 @@ impl EnvironmentArgs {
         release_conflict(wanted, cluster.name(), &version).map_or(Ok(()), |why| Err(CliError::Usage(why)))
     }
 
-    fn subject(&self, logs: &std::path::Path) -> Result<Arc<dyn Subject>, CliError> {
+    fn subject(&self, logs: &Path) -> Result<Arc<dyn Subject>, CliError> {
         let kind = self.named_subject().unwrap_or(SubjectKind::InProcess);
         let lonely = self.about_a_command();
         if self.command.is_none() && !lonely.is_empty() {
@@ -582,7 +640,7 @@ impl EnvironmentArgs {
         };
         let argv = shell_words::split(command).map_err(|error| CliError::Usage(format!("--command: {error}")))?;
         let Some(program) = argv.first() else { return Err(CliError::Usage("--command is empty".to_owned())) };
-        let name = std::path::Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
         Ok(Arc::new(Command {
             name: self.about.subject_name.clone().or(name).unwrap_or_else(|| program.clone()),
             argv,

@@ -10,6 +10,7 @@ mod explain;
 mod explore;
 mod explore_program;
 mod greeting;
+mod guests;
 mod help;
 mod hint;
 mod lint;
@@ -31,6 +32,7 @@ mod version;
 mod watch;
 mod wrap;
 
+use std::ffi::OsString;
 use std::io::{self, StdoutLock, Write};
 use std::process::ExitCode;
 
@@ -42,7 +44,9 @@ use crate::exit::Exit;
 use crate::explore::programs::worker;
 use crate::guest;
 use crate::process::{self, crash_cleanup};
+use crate::runner::guests::inside;
 
+use environment::EnvironmentArgs;
 pub use environment::{ClusterKind, RealClusterArgs, controller, variable};
 pub use run::read_report;
 pub use select::FixturesFolder;
@@ -147,6 +151,9 @@ impl From<io::Error> for CliError {
 #[must_use]
 pub fn main(fixtures: &'static [u8]) -> ExitCode {
     select::carry(fixtures);
+    if std::env::args_os().nth(1).is_some_and(|verb| verb == guests::VERB) {
+        return ended(PROGRAM, run_ordered_fixtures(std::env::args_os().skip(2)), false).into();
+    }
     if help::asks_for_clusters(std::env::args_os().skip(1)) {
         return ended(PROGRAM, help::clusters().map(|()| Exit::Ok).map_err(CliError::from), true).into();
     }
@@ -190,19 +197,29 @@ pub fn main(fixtures: &'static [u8]) -> ExitCode {
 }
 
 impl Cli {
-    /// Returns true if the verb runs a program in virtual time, for which this process has to be traced.
+    /// Returns true if this process has to be traced, because the verb runs a program in virtual time beside what it
+    /// does itself.
     fn needs_guest(&self) -> bool {
-        let of_run = |run: &run::RunArgs| !run.watches() && run.environment.needs_guest();
+        let whole = |environment: &EnvironmentArgs| environment.needs_guest() && !environment.runs_apart();
+        let of_run = |run: &run::RunArgs| !run.watches() && whole(&run.environment);
         match &self.verb {
             None => of_run(&self.run),
             Some(CliVerb::Run(args)) => of_run(args),
             Some(CliVerb::Explain(args)) => args.environment.needs_guest(),
-            Some(CliVerb::Conform(args)) => args.environment.needs_guest(),
+            Some(CliVerb::Conform(args)) => whole(&args.environment),
             Some(CliVerb::Compare(args)) => args.environments().any(|environment| environment.needs_guest()),
             Some(CliVerb::Repeat(args)) => args.needs_guest(),
             _ => false,
         }
     }
+}
+
+/// Runs the fixtures that another process of this program orders. `words` are flags of cluster and subject.
+fn run_ordered_fixtures(words: impl Iterator<Item = OsString>) -> Result<Exit, CliError> {
+    let environment = EnvironmentArgs::of_words(words).map_err(|error| CliError::Usage(error.to_string()))?;
+    let (test_bed, options) = environment.prepare()?;
+    inside::serve(&test_bed, options, io::stdin().lock(), stdout())?;
+    Ok(Exit::Ok)
 }
 
 /// Runs this program again in virtual time, and returns its exit code.
@@ -215,10 +232,15 @@ fn run_in_guest() -> ExitCode {
 
 /// Writes the account of a guest's time to standard error, and returns its exit code.
 fn report_guest(outcome: &Outcome) -> u8 {
-    for line in outcome.to_string().lines() {
+    notify_all(outcome);
+    outcome.exit_code()
+}
+
+/// Writes the lines of a text to standard error, each with the name of the program.
+fn notify_all(text: &impl std::fmt::Display) {
+    for line in text.to_string().lines() {
         notify(&format!("{PROGRAM}: {line}"));
     }
-    outcome.exit_code()
 }
 
 /// Runs the process if this program was started by itself as a helper: the guard of a child process, the run of a plan,

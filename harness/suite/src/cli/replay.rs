@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use plumbline::fixture::{Fixture, Problems, parse};
 
 use super::environment::EnvironmentArgs;
+use super::guests::FixturesApart;
 use super::{CliError, notify};
 use crate::conformance::archive::EvidenceSource;
 use crate::conformance::evidence::{self, FixtureEvidence, ORIGIN_VERSION, RunOrigin};
@@ -42,7 +43,8 @@ pub(super) fn main(args: &ReplayArgs) -> Result<Exit, CliError> {
             "{name} runs a command: {command}\n  next: read it, and add --trust if it may run on this machine"
         )));
     }
-    let environment = arguments.start(false)?;
+    let texts = evidence.iter().map(|one| (PathBuf::from(&one.file), one.text.clone())).collect();
+    let environment = arguments.start_apart(false, FixturesApart { flags: &origin.flags, texts })?;
     for line in changed_environment(&origin, &environment.test_bed) {
         notify(&format!("plumbline: {line}"));
     }

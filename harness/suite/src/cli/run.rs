@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::colour::ColourArgs;
 use super::environment::{Environment, EnvironmentArgs};
+use super::guests::FixturesApart;
 use super::select::Selection;
 use super::{CliError, memory, replay, watch, wrap};
 use crate::conformance::evidence::EvidenceRecorder;
@@ -105,10 +106,12 @@ impl RunArgs {
         self.environment.command().is_none()
     }
 
-    /// Starts the cluster and the subject.
-    pub(super) fn start(&self) -> Result<Environment, CliError> {
-        let mut environment = self.environment.start(self.fail_fast)?;
+    /// Starts the cluster and the subject, which `flags` select as well.
+    pub(super) fn start(&self, flags: &str) -> Result<Environment, CliError> {
+        let apart = FixturesApart { flags, ..FixturesApart::default() };
+        let mut environment = self.environment.start_apart(self.fail_fast, apart)?;
         environment.options.transcripts = self.transcripts;
+        environment.options.keeps_records = self.format == RunFormat::Html;
         Ok(environment)
     }
 }
@@ -122,7 +125,7 @@ pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError
         return watch::main(args, explain_flags);
     }
     let fixtures = args.select.load()?;
-    let environment = args.start()?;
+    let environment = args.start(explain_flags)?;
     let report = run_once(args, explain_flags, &fixtures, &environment);
     environment.close()?;
     Ok(exit(&report?))

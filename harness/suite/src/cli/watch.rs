@@ -117,7 +117,7 @@ impl FileWatch {
 pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError> {
     let folder = args.select().folder().find()?;
     let mut fixtures = args.select().load()?;
-    let environment = args.start()?;
+    let environment = args.start(explain_flags)?;
     let programs = args.programs();
     let failed = |error: notify::Error| CliError::Environment(format!("unable to watch files: {error}"));
     let watch = FileWatch::start(&folder, programs.clone()).map_err(failed)?;

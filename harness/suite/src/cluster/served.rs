@@ -38,6 +38,8 @@ pub struct ServedCluster {
     pub kubernetes: KubernetesVersion,
     /// Plain HTTP instead of HTTPS.
     pub plain: bool,
+    /// True if the fixtures run in other processes, which are traced.
+    pub is_elsewhere: bool,
     /// Seed of what is drawn for each fixture, such as the names of its objects; `None` draws nothing.
     pub seed: Option<u64>,
     /// The parts of a cluster that run beside the server, if there are some.
@@ -92,7 +94,7 @@ impl Cluster for ServedCluster {
     }
 
     fn time(&self) -> ClusterTime {
-        if guest::is_inside() { ClusterTime::Traced } else { ClusterTime::Wall }
+        if self.is_elsewhere || guest::is_inside() { ClusterTime::Traced } else { ClusterTime::Wall }
     }
 
     fn seed(&self) -> Option<u64> {

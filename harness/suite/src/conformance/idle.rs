@@ -73,7 +73,7 @@ pub fn passed(fixtures: &[Fixture], jobs: usize) -> io::Result<BTreeSet<String>>
     let mut passed = BTreeSet::new();
     for kubernetes in KubernetesVersion::ALL {
         let cluster = EmbeddedCluster { kubernetes, ..EmbeddedCluster::default() };
-        let test_bed = TestBed { cluster: Arc::new(cluster), subject: Arc::new(TaskSubject::new(Idler)) };
+        let test_bed = TestBed::new(Arc::new(cluster), Arc::new(TaskSubject::new(Idler)));
         let mut offered = test_bed.capabilities();
         offered.features = ["*".to_owned()].into();
         let plan = Plan::new(&judged, &offered, &Filter::default());

@@ -57,6 +57,11 @@ impl RunDir {
         &self.logs
     }
 
+    /// The root, which is removed at the end of the run; `None` if logs are kept in it.
+    pub fn root(&self) -> Option<&Path> {
+        self.root.as_ref().map(|(root, _)| root.path())
+    }
+
     /// Keeps the logs, if there are any, and returns their folder.
     pub fn keep_logs(&mut self) -> Option<PathBuf> {
         let is_empty = fs::read_dir(&self.logs).map_or(true, |mut inside| inside.next().is_none());

@@ -361,7 +361,7 @@ impl fmt::Display for Failure {
 }
 
 /// The result of a fixture that has run, with its transcript.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JudgedRun {
     /// The report.
     pub report: FixtureReport,
@@ -378,6 +378,7 @@ pub struct JudgedRun {
     /// Allowed deviation of times and lateness of reactions; zero in virtual time.
     pub leeway: Duration,
     /// Load of the machine, on the wall clock.
+    #[serde(skip)]
     pub load: RunLoad,
     /// If the fixture failed: the objects at the end, ordered by resource, namespace and name.
     pub objects: Vec<RecordedJson>,

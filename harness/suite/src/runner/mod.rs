@@ -1,6 +1,7 @@
 //! Runs fixtures: each in its own sandbox, in the cluster's time, on its own thread.
 //!
 //! - [`suite`]: a whole plan, several fixtures at a time, with events for reporters
+//! - [`guests`]: processes that run fixtures in virtual time
 //! - [`isolate`]: threads, panics, hangs
 //! - [`repeat`]: the same fixtures many times, until something differs
 //! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time
@@ -15,6 +16,7 @@
 pub mod calls;
 pub mod drive;
 pub mod error;
+pub mod guests;
 pub mod isolate;
 pub mod log;
 mod monitor;

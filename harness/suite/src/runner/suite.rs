@@ -11,10 +11,12 @@ use plumbline::fixture::{Fixture, Problems, Release, parse};
 use plumbline::time::Stopwatch;
 use plumbline_apiserver::KubernetesVersion;
 
+use super::guests::FixtureGuests;
 use super::isolate::{self, JobOutcome, JobTimer};
 use super::verdict;
 use super::{RunError, RunRecord, RunRecorder, StartLimit, StartUpError, drive, timing};
 use crate::cluster::{Cluster, ClusterTime, EmbeddedCluster};
+use crate::guest;
 use crate::load::doubt::{RunConditions, doubt};
 use crate::load::{self, FixtureLoad, Lateness, MachineLoad, StartCost, capacity};
 use crate::plan::{Capabilities, Plan};
@@ -43,6 +45,8 @@ pub struct RunOptions {
     pub hang: Duration,
     /// Fixtures whose transcript the report contains.
     pub transcripts: TranscriptSelection,
+    /// True if reporters draw the raw record, which is expensive to get from fixtures that run in other processes.
+    pub keeps_records: bool,
     /// Cost of a start of the subject, if it was measured.
     pub start_cost: Option<StartCost>,
 }
@@ -77,6 +81,7 @@ impl RunOptions {
             retries: 0,
             hang: HANG,
             transcripts: TranscriptSelection::Failed,
+            keeps_records: false,
             start_cost: None,
         }
     }
@@ -89,6 +94,8 @@ pub struct TestBed {
     pub cluster: Arc<dyn Cluster>,
     /// The subject.
     pub subject: Arc<dyn Subject>,
+    /// The processes in which the fixtures run; `None` if they run in this one.
+    pub guests: Option<Arc<FixtureGuests>>,
 }
 
 impl TestBed {
@@ -102,7 +109,13 @@ impl TestBed {
     #[must_use]
     pub fn embedded_at(kubernetes: KubernetesVersion) -> Self {
         let cluster = EmbeddedCluster { kubernetes, ..EmbeddedCluster::default() };
-        Self { cluster: Arc::new(cluster), subject: Arc::new(InProcess) }
+        Self::new(Arc::new(cluster), Arc::new(InProcess))
+    }
+
+    /// A cluster and a subject whose fixtures run in this process.
+    #[must_use]
+    pub fn new(cluster: Arc<dyn Cluster>, subject: Arc<dyn Subject>) -> Self {
+        Self { cluster, subject, guests: None }
     }
 
     fn context<'a>(&'a self, starts: &'a StartLimit, timer: &'a JobTimer) -> drive::RunContext<'a> {
@@ -221,7 +234,7 @@ pub fn run(
     for (fixture, result) in fixtures.iter().zip(results) {
         reports.push(result.unwrap_or_else(|| verdict::blank(fixture, Outcome::NotRun, why.as_str())));
     }
-    let wall = real(test_bed, stopwatch.elapsed());
+    let wall = real(stopwatch.elapsed());
     let wall = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
     let mut report = RunReport::new(test_bed.subject.name(), test_bed.cluster.name(), wall, reports);
     report.seed = test_bed.cluster.seed();
@@ -371,6 +384,8 @@ fn run_part(
     let longest = fixtures.iter().map(|fixture| fixture.wall_end(timing::TAIL)).max().unwrap_or_default();
     let attempts = if test_bed.cluster.is_virtual() { 1 } else { 1 + u32::from(options.retries) };
     let limit = match test_bed.cluster.time() {
+        // Their own processes limit them.
+        _ if test_bed.guests.is_some() => Duration::MAX,
         // The limit is virtual, too.
         ClusterTime::Traced => {
             fixtures.iter().map(|fixture| fixture.end() + fixture.late).max().unwrap_or_default() + options.hang
@@ -397,7 +412,10 @@ fn run_part(
             loop {
                 let fresh = RunRecorder::default();
                 *recorder.lock() = fresh.clone();
-                let judged = run_once(fixture, &test_bed, options, test_bed.context(&starts, timer), &fresh);
+                let judged = match &test_bed.guests {
+                    Some(guests) => run_elsewhere(fixture, guests, options),
+                    None => run_once(fixture, &test_bed, options, test_bed.context(&starts, timer), &fresh),
+                };
                 match judged.report.outcome {
                     Outcome::Fail if attempt < attempts && signals::requested().is_none() => {
                         attempt += 1;
@@ -470,14 +488,27 @@ fn run_once(
     drive_with_port(fixture, context, recorder);
     let record = recorder.record();
     let mut judged = weighed(verdict::judge(fixture, &record), &record, test_bed, options);
-    let wall = real(test_bed, stopwatch.elapsed().saturating_sub(record.queued));
-    judged.report.wall_micros = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+    judged.report.wall_micros = micros(real(stopwatch.elapsed().saturating_sub(record.queued)));
     judged
 }
 
+/// Runs `fixture` in another process, in virtual time.
+fn run_elsewhere(fixture: &Fixture, guests: &FixtureGuests, options: RunOptions) -> JudgedRun {
+    let stopwatch = Stopwatch::start();
+    let mut judged = guests
+        .run(fixture, options.keeps_records)
+        .unwrap_or_else(|error| verdict::broken(fixture, &RunRecord::default(), &error.to_string()));
+    judged.report.wall_micros = micros(stopwatch.elapsed());
+    judged
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// Returns an elapsed time if the stopwatch ran in real time; zero where the whole process is in virtual time.
-fn real(test_bed: &TestBed, elapsed: Duration) -> Duration {
-    if test_bed.cluster.time() == ClusterTime::Traced { Duration::ZERO } else { elapsed }
+fn real(elapsed: Duration) -> Duration {
+    if guest::is_inside() { Duration::ZERO } else { elapsed }
 }
 
 /// Marks the run as inconclusive if the machine was too busy for it to show anything, and adds the load to the report

@@ -58,7 +58,7 @@ fn conform(
     let all = all_fixtures();
     let text = format!("profiles: [{{ name: part, about: A part of the suite., fixtures: {globs:?} }}]");
     let profiles = Profiles::parse(Path::new("profiles.yaml"), &text, all).expect("a profile");
-    let test_bed = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
+    let test_bed = TestBed::new(Arc::new(EmbeddedCluster::default()), Arc::new(subject));
     let mut place = test_bed.capabilities();
     place.features = ["*".to_owned()].into();
     let release = place.release;

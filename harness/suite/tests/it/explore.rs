@@ -42,7 +42,7 @@ fn fixtures(ids: &[&str]) -> Vec<Fixture> {
 }
 
 fn explored(subject: impl Subject + 'static, fixtures: &[Fixture], options: ExploreOptions) -> Exploration {
-    let test_bed = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(subject) };
+    let test_bed = TestBed::new(Arc::new(EmbeddedCluster::default()), Arc::new(subject));
     let options = ExploreOptions { jobs: 2, ..options };
     search::explore(fixtures, &test_bed, &options, |_| {})
 }
@@ -205,7 +205,7 @@ fn only_the_leader_of_two_replicas_writes() {
     assert_eq!(fingerprints(&exploration), <[&str; 0]>::default(), "{:#?}", exploration.findings.list());
     assert_eq!((exploration.divergent.len(), exploration.runs), (0, 11), "{exploration:?}");
     let fixture = Arc::new(fixtures(&["podgc/orphaned-quarantine-40s"]).remove(0));
-    let test_bed = TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(Replicas(2)) };
+    let test_bed = TestBed::new(Arc::new(EmbeddedCluster::default()), Arc::new(Replicas(2)));
     let (reference, _) = runs::reference(&test_bed, &fixture).expect("deterministic");
     let token = format!("{}:lease-taken@PATCH:pods/a/status#1", fixture.id).parse().expect("a token");
     let plan = runs::resolve(&test_bed, &reference, &token).expect("the point exists");
@@ -284,8 +284,7 @@ fn a_finding_shrinks_to_its_minimum() {
         - { at: 20s, expect: { exists: nodes/n4 } }\n";
     let (_, fixture) = canary_file("shrink", text);
     let exploration = explored(TaskSubject::new(Canary), std::slice::from_ref(&fixture), ExploreOptions::default());
-    let test_bed =
-        TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(TaskSubject::new(Canary)) };
+    let test_bed = TestBed::new(Arc::new(EmbeddedCluster::default()), Arc::new(TaskSubject::new(Canary)));
     let (plan, breach) =
         exploration.findings.simplest().find(|(_, breach)| breach.oracle == "end state").expect("a finding");
     let history = find(std::slice::from_ref(&fixture), &plan.fixture).expect("the fixture or a beginning");

@@ -2,7 +2,11 @@
 //!
 //! Needs a machine on which programs can be traced; others skip.
 
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Command, Output, Stdio};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 
 use crate::support;
 
@@ -112,6 +116,80 @@ fn a_program_is_judged_in_virtual_time() {
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
     assert!(out.contains(" of virtual time") && !out.contains("skipped"), "{out}");
     assert!(err.contains("plumbline: virtual time: "), "{err}");
+}
+
+/// The jobs of a run are processes, which get the fixtures as the archive has them.
+#[test]
+fn failures_of_a_program_are_replayed_in_virtual_time() {
+    if !can_trace() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let [archive, page] = ["out.zip", "page.html"].map(|name| folder.path().join(name).display().to_string());
+    // It ignores the flags of the fixture.
+    let script = format!("exec {} --kubeconfig=$0 --controllers=$1", command());
+    let command = format!("sh -c '{script}' {{kubeconfig}} {{controllers}} {{flags}}");
+    let run = ["run", "--command", &command, "--evidence", &archive, "--format", "html", "-o", &page];
+    let output = plumbline(&[&run[..], &["podgc/terminated-threshold", "podgc/orphaned-quarantine-40s"]].concat());
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(100), "{out}{err}");
+    // The page draws the record of the other process.
+    let page = std::fs::read_to_string(&page).expect("a page");
+    let block = page.split_once("id=\"block-0\">").and_then(|(_, rest)| rest.split_once("</script>")).expect("a block");
+    let block = STANDARD.decode(block.0).expect("base64");
+    let mut drawn = String::new();
+    flate2::read::ZlibDecoder::new(&block[..]).read_to_string(&mut drawn).expect("JSON");
+    assert!(drawn.contains("\"verb\":\"DELETE\""), "{drawn}");
+    let output = plumbline(&["replay", "--trust", &archive]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{out}{err}");
+    assert!(out.contains("came out the same: outcome, failures and transcript are equal (failed)"), "{out}");
+}
+
+/// A process that runs fixtures may die, for example for lack of memory: its fixture fails, the others run.
+#[test]
+fn a_process_that_dies_fails_its_fixture_alone() {
+    if !can_trace() {
+        return;
+    }
+    // Its second start kills the process of the fixture, which is the parent of its guard.
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("subject.sh");
+    let text = "#!/bin/sh\nif test -e \"$0.checked\" && mkdir \"$0.killed\"; then\n  \
+                kill -KILL $(ps -o ppid= -p $PPID)\nfi\n\
+                touch \"$0.checked\"\nexec \"$@\"\n";
+    std::fs::write(&script, text).expect("a file");
+    let command = format!("sh {} {}", script.display(), command());
+    let output =
+        plumbline(&["run", "-j", "1", "--command", &command, "ttl/grow-100-to-101", "podgc/orphaned-quarantine-40s"]);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(100), "{out}{err}");
+    assert!(out.contains("1 passed, 1 failed of 2"), "{out}{err}");
+    assert!(out.contains("the process that ran the fixture ended with signal: 9"), "{out}{err}");
+}
+
+/// A signal ends fixtures in other processes, too, and what has been shown is kept.
+#[test]
+fn a_signal_ends_the_processes_of_a_run() {
+    if !can_trace() {
+        return;
+    }
+    let command = command();
+    let mut run = support::program();
+    run.args(["run", "-j", "2", "--suite", "podgc,taint-eviction", "--command", &command]);
+    run.env_remove("RUST_LOG").env_remove("PLUMBLINE_FIXTURES").current_dir(crate::source_files::repository());
+    let mut child = run.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");
+    let mut said = BufReader::new(child.stdout.take().expect("a pipe"));
+    let mut text = String::new();
+    while !text.contains(" jobs\n") {
+        assert!(said.read_line(&mut text).expect("text") > 0, "{text}");
+    }
+    let pid = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw).expect("a process");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
+    let status = child.wait().expect("an end");
+    said.read_to_string(&mut text).expect("text");
+    assert_eq!(status.code(), Some(96), "{text}");
+    assert!(text.contains("not run: interrupted by SIGTERM") && !text.contains("failed"), "{text}");
 }
 
 /// Servers that somebody else started live in the time of their machine.

@@ -52,8 +52,7 @@ pub fn fixture() -> Result<Fixture, HistoryError> {
 ///
 /// See [`fixture`].
 pub fn is_found() -> Result<bool, HistoryError> {
-    let test_bed =
-        TestBed { cluster: Arc::new(EmbeddedCluster::default()), subject: Arc::new(TaskSubject::new(Canary)) };
+    let test_bed = TestBed::new(Arc::new(EmbeddedCluster::default()), Arc::new(TaskSubject::new(Canary)));
     let exploration = explore(&[fixture()?], &test_bed, &ExploreOptions::default(), |_| {});
     Ok(exploration.findings.list().iter().any(|finding| finding.fingerprint.starts_with("end state")))
 }

@@ -1,0 +1,251 @@
+//! Runs the fixtures of a program in virtual time, in processes of this program.
+//!
+//! Each process lives inside a tracer of its own, with the fixture's server, its steps and the subject. So the time of
+//! one fixture does not wait until the programs of the others rest. A process runs one fixture after the other.
+//! [`inside`] is its side.
+
+pub mod inside;
+mod protocol;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use plumbline::fixture::Fixture;
+use plumbline_guest::{Guest, Report, Running};
+
+use self::protocol::{FixtureSource, GuestOrder, GuestReply};
+use crate::process::signals;
+use crate::report::JudgedRun;
+
+/// The command line of the processes.
+#[derive(Clone, Debug)]
+pub struct GuestCommand {
+    /// This program.
+    pub program: PathBuf,
+    /// Its arguments, to which `--logs FOLDER` is added.
+    pub arguments: Vec<OsString>,
+    /// The folder for logs: each process has one of its own there.
+    pub logs: PathBuf,
+    /// The folder for temporary files.
+    pub temporary: PathBuf,
+}
+
+/// Processes that run fixtures, started when they are needed.
+pub struct FixtureGuests {
+    command: GuestCommand,
+    /// The content of files of fixtures that are not on disk.
+    texts: BTreeMap<PathBuf, String>,
+    idle: Mutex<Vec<FixtureGuest>>,
+    live: Mutex<Vec<Weak<Running>>>,
+    started: AtomicUsize,
+    report: Mutex<Report>,
+}
+
+/// A process, and the pipes to it.
+struct FixtureGuest {
+    running: Arc<Running>,
+    orders: PipeWriter,
+    replies: BufReader<PipeReader>,
+}
+
+/// A reason why a process has not carried out an order.
+#[derive(Debug, thiserror::Error)]
+pub enum FixtureGuestError {
+    /// It cannot be traced.
+    #[error("{0}; use --time wall")]
+    Guest(#[from] plumbline_guest::GuestError),
+    /// A pipe to it, or the file of a fixture, cannot be used.
+    #[error("{what}: {source}")]
+    Io {
+        /// The pipe or file.
+        what: String,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// It has ended instead.
+    #[error("the process that ran the fixture ended with {0}; its messages are on standard error")]
+    Ended(String),
+    /// It says why it cannot.
+    #[error("{0}")]
+    Refused(String),
+    /// A message cannot be read or written.
+    #[error("the process that ran the fixture replied with something else: {0}")]
+    Message(#[from] serde_json::Error),
+    /// A signal ends the run.
+    #[error("interrupted by {0}")]
+    Interrupted(&'static str),
+}
+
+impl FixtureGuests {
+    /// Prepares processes. `texts` are the contents of files of fixtures that are not on disk.
+    #[must_use]
+    pub fn new(command: GuestCommand, texts: BTreeMap<PathBuf, String>) -> Arc<Self> {
+        let guests = Arc::new(Self {
+            command,
+            texts,
+            idle: Mutex::default(),
+            live: Mutex::default(),
+            started: AtomicUsize::new(0),
+            report: Mutex::default(),
+        });
+        terminate_on_signal(Arc::downgrade(&guests));
+        guests
+    }
+
+    /// Starts the subject once in an empty cluster. Returns user agents of its clients that name none of its
+    /// controllers.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why it does not start.
+    pub fn check_start_up(&self) -> Result<BTreeSet<String>, FixtureGuestError> {
+        match self.ask(&GuestOrder::Check)? {
+            GuestReply::Starts(unnamed_agents) => Ok(unnamed_agents),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Runs a fixture.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason why there is no result.
+    pub fn run(&self, fixture: &Fixture, keeps_record: bool) -> Result<JudgedRun, FixtureGuestError> {
+        let text = match self.texts.get(&fixture.file) {
+            Some(text) => text.clone(),
+            None => std::fs::read_to_string(&fixture.file).map_err(failed(fixture.file.display()))?,
+        };
+        let source = FixtureSource {
+            id: fixture.id.clone(),
+            suite: fixture.suite.clone(),
+            file: fixture.file.clone(),
+            text,
+            keeps_record,
+        };
+        match self.ask(&GuestOrder::Run(Box::new(source)))? {
+            GuestReply::Ran(mut judged) => {
+                judged.report.rule_texts.clone_from(&fixture.rule_texts);
+                Ok(*judged)
+            }
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Gives an order to an idle process, or to a new one.
+    fn ask(&self, order: &GuestOrder) -> Result<GuestReply, FixtureGuestError> {
+        if let Some(signal) = signals::requested() {
+            return Err(FixtureGuestError::Interrupted(signal));
+        }
+        let idle = self.idle.lock().pop();
+        let mut guest = idle.map_or_else(|| self.start(), Ok)?;
+        match guest.ask(order) {
+            Ok(Some(reply)) => {
+                self.idle.lock().push(guest);
+                Ok(reply)
+            }
+            Ok(None) => Err(self.ended(guest)),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn start(&self) -> Result<FixtureGuest, FixtureGuestError> {
+        let pipe = || io::pipe().map_err(failed("a pipe"));
+        let (order_reader, orders) = pipe()?;
+        let (replies, reply_writer) = pipe()?;
+        let number = self.started.fetch_add(1, Ordering::Relaxed) + 1;
+        let running = Guest::new(&self.command.program)
+            .args(&self.command.arguments)
+            .arg("--logs")
+            .arg(self.command.logs.join(format!("job-{number}")))
+            // What it leaves when it is killed goes with the folder of the run.
+            .env("TMPDIR", &self.command.temporary)
+            .stdin(order_reader)
+            .stdout(reply_writer)
+            .start()?;
+        let running = Arc::new(running);
+        self.live.lock().push(Arc::downgrade(&running));
+        Ok(FixtureGuest { running, orders, replies: BufReader::new(replies) })
+    }
+
+    /// Returns the error for a process that has closed its output.
+    fn ended(&self, guest: FixtureGuest) -> FixtureGuestError {
+        let ended = self.wait(guest);
+        match (signals::requested(), ended) {
+            (Some(signal), _) => FixtureGuestError::Interrupted(signal),
+            (None, Ok(status)) => FixtureGuestError::Ended(status),
+            (None, Err(error)) => error,
+        }
+    }
+
+    /// Closes the pipes of a process, waits for its end and returns its exit status.
+    fn wait(&self, guest: FixtureGuest) -> Result<String, FixtureGuestError> {
+        let FixtureGuest { running, orders, replies } = guest;
+        drop((orders, replies));
+        // The others hold it only for the moment of an order to end.
+        let Some(running) = Arc::into_inner(running) else { return Ok("an order to end".to_owned()) };
+        let outcome = running.wait()?;
+        self.report.lock().add(&outcome.report);
+        Ok(outcome.status.to_string())
+    }
+
+    /// Ends all processes. Returns the account of their time.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of a tracer.
+    pub fn close(&self) -> Result<Report, FixtureGuestError> {
+        let idle = std::mem::take(&mut *self.idle.lock());
+        let ended: Vec<_> = idle.into_iter().map(|guest| self.wait(guest)).collect();
+        ended.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(self.report.lock().clone())
+    }
+}
+
+impl FixtureGuest {
+    /// Writes an order and reads the reply; `None` if the process has ended.
+    fn ask(&mut self, order: &GuestOrder) -> Result<Option<GuestReply>, FixtureGuestError> {
+        let mut line = serde_json::to_string(order)?;
+        line.push('\n');
+        if let Err(error) = self.orders.write_all(line.as_bytes())
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            return Err(failed("the pipe to the process that runs fixtures")(error));
+        }
+        line.clear();
+        let length =
+            self.replies.read_line(&mut line).map_err(failed("the pipe from the process that runs fixtures"))?;
+        Ok(if length == 0 { None } else { Some(serde_json::from_str(&line)?) })
+    }
+}
+
+fn failed(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> FixtureGuestError {
+    move |source| FixtureGuestError::Io { what: what.to_string(), source }
+}
+
+fn unexpected(reply: GuestReply) -> FixtureGuestError {
+    match reply {
+        GuestReply::DoesNotStart(why) | GuestReply::Failed(why) => FixtureGuestError::Refused(why),
+        GuestReply::Starts(_) | GuestReply::Ran(_) => {
+            FixtureGuestError::Refused("the reply is to another order".into())
+        }
+    }
+}
+
+/// Ends the processes when a signal ends the run, so that it does not wait for a fixture of hours.
+fn terminate_on_signal(guests: Weak<FixtureGuests>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build();
+    // Without a runtime, running fixtures end before the run does.
+    let Ok(runtime) = runtime else { return };
+    std::thread::spawn(move || {
+        runtime.block_on(signals::signalled());
+        let Some(guests) = guests.upgrade() else { return };
+        for running in guests.live.lock().iter().filter_map(Weak::upgrade) {
+            running.terminate();
+        }
+    });
+}
