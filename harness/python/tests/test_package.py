@@ -125,12 +125,17 @@ def is_running(pid):
 
 
 def test_a_project_passes_with_it(environment, tmp_path):
+    """Runs the files of the project that no page of the site shows; those run in the tests of the site."""
+    pages = "".join(page.read_text() for page in (HARNESS / "book" / "src").rglob("*.md"))
+    shown = set(re.findall(r"^\$ pytest -q (test_\w+\.py)$", pages, re.MULTILINE))
+    files = [file for file in PROJECT.glob("test_*.py") if file.name not in shown]
+    assert {file.name for file in PROJECT.glob("test_*.py")} > shown and len(files) >= 4
     folder = tmp_path / "project"
     shutil.copytree(PROJECT, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    done = environment.pytest(folder, "-W", "ignore")
+    done = environment.pytest(folder, "-W", "ignore", *(file.name for file in files))
     assert done.returncode == 0 and re.search(r"^\d+ passed in", done.stdout, re.MULTILINE), done.stdout + done.stderr
     passed = int(re.search(r"(\d+) passed", done.stdout)[1])
-    assert passed == sum(file.read_text().count("def test_") for file in PROJECT.glob("test_*.py"))
+    assert passed == sum(file.read_text().count("def test_") for file in files)
 
 
 def test_a_failure_shows_the_transcript_and_its_world_can_be_kept(environment, project):
@@ -169,24 +174,23 @@ def test_nothing_is_left_without_keep(environment, project, tmp_path):
     assert not list((tmp_path / "temporary").glob("plumbline-*"))
 
 
-@pytest.mark.parametrize(
-    ("marker", "message"),
-    [
-        ("nods=2", "unexpected argument '--nods' found"),
-        ("clock='none'", "invalid value 'none' for '--clock <CLOCK>'"),
-        ("listen='127.0.0.1:{port}'", "unable to listen on 127.0.0.1:{port}: Address already in use"),
-        ("audit_log_path='/nowhere/log'", "unable to open the audit log /nowhere/log: No such file or directory"),
-    ],
-)
-def test_a_server_that_does_not_start_says_why_in_one_line(environment, project, marker, message):
+def test_a_server_that_does_not_start_says_why_in_one_line(environment, project):
     with socket.create_server(("127.0.0.1", 0)) as busy:
         port = busy.getsockname()[1]
-        text = f"import pytest\n@pytest.mark.plumbline({marker.format(port=port)})\ndef test_it(world): pass\n"
-        done = environment.pytest(project(test_it=text))
-        _, said = done.stdout.split(" ERROR at setup of test_it ")
-        lines = said.splitlines()[1:-3]
-        assert done.returncode == 1 and len(lines) == 1, done.stdout
-        assert lines[0].startswith("plumbline serve ended with ") and message.format(port=port) in lines[0]
+        messages = {
+            "nods=2": "unexpected argument '--nods' found",
+            "clock='none'": "invalid value 'none' for '--clock <CLOCK>'",
+            f"listen='127.0.0.1:{port}'": f"unable to listen on 127.0.0.1:{port}: Address already in use",
+            "audit_log_path='/nowhere/log'": "unable to open the audit log /nowhere/log: No such file or directory",
+        }
+        tests = [f"@pytest.mark.plumbline({flag})\ndef test_{i}(world): pass\n" for i, flag in enumerate(messages)]
+        done = environment.pytest(project(test_it="import pytest\n" + "".join(tests)))
+    said, _ = re.split(r"^=+ short test summary info =+$", done.stdout, flags=re.MULTILINE)
+    _, *reports = re.split(r"^_+ ERROR at setup of test_\d _+$", said, flags=re.MULTILINE)
+    assert done.returncode == 1 and len(reports) == len(messages), done.stdout
+    for report, message in zip(reports, messages.values()):
+        (line,) = report.strip().splitlines()
+        assert line.startswith("plumbline serve ended with ") and message in line, done.stdout
 
 
 def test_a_program_of_another_version_is_refused(environment, project, tmp_path):

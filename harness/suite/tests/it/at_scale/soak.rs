@@ -2,7 +2,7 @@
 //! controllers' state must stay proportional to the cluster, and their caches must equal the server's objects. One
 //! seed: every run is the same.
 //!
-//! Every test run simulates a day of a small cluster. `PLUMBLINE_SOAK=full cargo test --release -p plumbline-suite
+//! Every test run simulates half a day of a small cluster. `PLUMBLINE_SOAK=full cargo test --release -p plumbline-suite
 //! --test it soak:: -- --nocapture` simulates a week with 10,000 nodes and prints figures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -31,8 +31,8 @@ use tokio_util::sync::CancellationToken;
 use crate::fleet::Dice;
 use churn::{Churn, FINISHED, Size};
 
-const SMALL: Size = Size { nodes: 14, apps: 2, replicas: 6, days: 1, events: 1 };
-const FULL: Size = Size { nodes: 10_000, apps: 1_000, replicas: 20, days: 7, events: 6 };
+const SMALL: Size = Size { nodes: 14, apps: 2, replicas: 6, hours: 12, events: 1 };
+const FULL: Size = Size { nodes: 10_000, apps: 1_000, replicas: 20, hours: 7 * 24, events: 6 };
 const DAY: usize = 24 * 60;
 /// Minutes between samples of the controllers' state.
 const LOOK: usize = 5;
@@ -168,7 +168,7 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
     let (diagnostics, task) = subject(&server, None);
     let mut peaks = Peaks::default();
     let watch = Stopwatch::start();
-    for step in 0..size.days * DAY {
+    for step in 0..size.hours * 60 {
         churn.happen().await;
         settle().await;
         clock.sleep(Duration::from_secs(30)).await;

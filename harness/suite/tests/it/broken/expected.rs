@@ -277,12 +277,8 @@ pub(crate) const QUARANTINE: &[&str] = &[
 pub(crate) const HYSTERESIS: &[&str] = &[
     "ttl/between-the-bounds-history-decides[from-above]",
     "ttl/hysteresis-down",
-    "ttl/restart-forgets-the-history[1900-nodes]",
     "ttl/restart-forgets-the-history[475-nodes]",
     "ttl/restart-forgets-the-history[95-nodes]",
-    "ttl/restart-forgets-the-history[950-nodes]",
-    "ttl/shrink-under-a-boundary[1800-to-1799]",
     "ttl/shrink-under-a-boundary[450-to-449]",
     "ttl/shrink-under-a-boundary[90-to-89]",
-    "ttl/shrink-under-a-boundary[900-to-899]",
 ];

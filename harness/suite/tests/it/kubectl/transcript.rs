@@ -4,9 +4,9 @@
 //!
 //! A command follows `$ `; its output (standard output and error, in their order) ends before the next one; `[exit N]`
 //! is a non-zero exit code. `#flags` in the first line are the server's. Values that differ from run to run are
-//! normalized on both sides: see [`Normalizer`]. The texts were recorded from the real server, never from this one,
-//! with the client of [`RECORDED_WITH`]. No kubelet ran beside the real server, so commands that print a pod's status
-//! leave out `observedGeneration` and `resources`, which a kubelet of 1.36 writes and `--kubelet` does, too.
+//! normalized on both sides: see [`Normalizer`]. The texts were recorded from the real server with the same kubectl,
+//! never from this one. No kubelet ran beside the real server, so commands that print a pod's status leave out
+//! `observedGeneration` and `resources`, which a kubelet of 1.36 writes and `--kubelet` does, too.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,9 +17,6 @@ use std::time::Duration;
 use regex::Regex;
 
 use super::{Controllers, Session};
-
-/// Minor version of the kubectl that recorded the transcripts; older ones word some messages differently.
-const RECORDED_WITH: u32 = 37;
 
 /// The time that a command takes at least on a real machine. Controllers act in it, also where time is virtual.
 const COMMAND_TIME: Duration = Duration::from_millis(300);
@@ -91,13 +88,6 @@ impl Normalizer {
     }
 }
 
-/// The client's minor version.
-fn minor(session: &Session) -> Option<u32> {
-    let version = session.say("version --client -o json").out;
-    let version: serde_json::Value = serde_json::from_str(&version).ok()?;
-    version["clientVersion"]["minor"].as_str()?.trim_end_matches('+').parse().ok()
-}
-
 fn run(session: &Session, folder: &Path, command: &str) -> String {
     // One pipe for both streams keeps their order.
     let output = session
@@ -124,12 +114,6 @@ pub(super) fn replay(name: &str) {
         text.lines().find_map(|line| line.strip_prefix("#flags ")).unwrap_or("").split(' ').collect();
     let flags: Vec<&str> = flags.into_iter().filter(|flag| !flag.is_empty()).collect();
     let Some(session) = Session::start(&flags) else { return };
-    let minor = minor(&session).unwrap_or(0);
-    if minor < RECORDED_WITH {
-        let why = format!("this kubectl is 1.{minor}; transcripts are of 1.{RECORDED_WITH}");
-        crate::skips::skip("kubectl", &why);
-        return;
-    }
     let _controllers = flags.contains(&"--kubelet").then(|| Controllers::start(&session, "disruption-controller"));
     let normalizer = Normalizer::new();
     let mut failures = String::new();

@@ -21,7 +21,7 @@ pub(crate) struct Size {
     pub(crate) apps: usize,
     /// Pods of each application.
     pub(crate) replicas: usize,
-    pub(crate) days: usize,
+    pub(crate) hours: usize,
     /// Number of events each minute.
     pub(crate) events: usize,
 }
