@@ -66,6 +66,7 @@ mod container_log;
 #[cfg(feature = "controllers")]
 mod controllers;
 mod crd;
+mod cron;
 mod decode_cache;
 mod definition_index;
 mod descriptions;

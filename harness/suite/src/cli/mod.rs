@@ -39,7 +39,6 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use plumbline_guest::Outcome;
 
-use crate::cluster::provision;
 use crate::exit::Exit;
 use crate::explore::programs::worker;
 use crate::guest;
@@ -258,7 +257,7 @@ pub fn helper() -> Option<ExitCode> {
         return Some(ended(PROGRAM, ran.map(|()| Exit::Ok).map_err(CliError::environment), false).into());
     }
     if verb == crash_cleanup::VERB {
-        return Some(crash_cleanup::main(&arguments.collect::<Vec<_>>(), provision::remove_containers).into());
+        return Some(crash_cleanup::main(&arguments.collect::<Vec<_>>()).into());
     }
     None
 }

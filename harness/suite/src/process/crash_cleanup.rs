@@ -2,7 +2,7 @@
 //!
 //! Processes have their own guard ([`crate::process`]). For everything else a second instance of this program, started
 //! with a hidden verb in its own process group, waits for the end of a pipe from the harness. It then runs the given
-//! program, removes containers by label and removes a folder. A harness that cleans up itself calls it off.
+//! program and removes a folder. A harness that cleans up itself calls it off.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -24,8 +24,6 @@ const AFTERMATH: Duration = Duration::from_secs(3);
 pub struct CrashCleanup {
     /// A program with arguments. It runs twice, the second time when nothing started by the harness runs any more.
     pub run: Vec<OsString>,
-    /// Removes the containers with this label, `name=value`.
-    pub containers: Option<String>,
     /// Removes this folder.
     pub folder: Option<PathBuf>,
 }
@@ -51,9 +49,6 @@ impl CrashCleanup {
     pub fn start(&self) -> Result<CleanupGuard, HelperError> {
         let mut command = Command::new(super::program().map_err(HelperError)?);
         command.arg(VERB);
-        if let Some(label) = &self.containers {
-            command.arg("--containers").arg(label);
-        }
         if let Some(folder) = &self.folder {
             command.arg("--folder").arg(folder);
         }
@@ -87,10 +82,9 @@ impl Drop for CleanupGuard {
     }
 }
 
-/// Entry point of the hidden verb: `[--containers LABEL=VALUE] [--folder DIR] -- [PROGRAM ARGUMENT…]`. Removes
-/// containers with `remove_containers`, which gets the label and returns true on success. Returns the exit code.
+/// Entry point of the hidden verb: `[--folder DIR] -- [PROGRAM ARGUMENT…]`. Returns the exit code.
 #[must_use]
-pub fn main(arguments: &[OsString], remove_containers: impl Fn(&str) -> bool) -> u8 {
+pub fn main(arguments: &[OsString]) -> u8 {
     let Some(cleanup) = parse(arguments) else { return 2 };
     let mut word = String::new();
     // The pipe closes when the harness ends, for any reason.
@@ -98,7 +92,7 @@ pub fn main(arguments: &[OsString], remove_containers: impl Fn(&str) -> bool) ->
     if word == "off\n" {
         return 0;
     }
-    u8::from(!cleanup.clean(remove_containers))
+    u8::from(!cleanup.clean())
 }
 
 fn parse(arguments: &[OsString]) -> Option<CrashCleanup> {
@@ -106,7 +100,6 @@ fn parse(arguments: &[OsString]) -> Option<CrashCleanup> {
     let mut arguments = arguments.iter();
     loop {
         match arguments.next()?.to_str()? {
-            "--containers" => cleanup.containers = Some(arguments.next()?.to_str()?.to_owned()),
             "--folder" => cleanup.folder = Some(arguments.next()?.into()),
             "--" => break,
             _ => return None,
@@ -118,17 +111,16 @@ fn parse(arguments: &[OsString]) -> Option<CrashCleanup> {
 
 impl CrashCleanup {
     /// Cleans up now. Returns true if everything succeeded.
-    fn clean(&self, remove_containers: impl Fn(&str) -> bool) -> bool {
+    fn clean(&self) -> bool {
         let once = || {
-            let ran = self.run.split_first().is_none_or(|(program, arguments)| {
+            self.run.split_first().is_none_or(|(program, arguments)| {
                 let mut command = Command::new(program);
                 command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
                 command.status().is_ok_and(|status| status.success())
-            });
-            ran & self.containers.as_deref().is_none_or(&remove_containers)
+            })
         };
         let mut clean = once();
-        if !self.run.is_empty() || self.containers.is_some() {
+        if !self.run.is_empty() {
             std::thread::sleep(AFTERMATH);
             clean = once();
         }
@@ -158,8 +150,7 @@ mod tests {
 
     #[test]
     fn arguments_are_read() {
-        let cleanup = parse(&words(&["--containers", "a=b", "--folder", "/x", "--", "rm", "--folder"])).unwrap();
-        assert_eq!(cleanup.containers.as_deref(), Some("a=b"));
+        let cleanup = parse(&words(&["--folder", "/x", "--", "rm", "--folder"])).unwrap();
         assert_eq!(cleanup.folder.as_deref(), Some(Path::new("/x")));
         assert_eq!(cleanup.run, words(&["rm", "--folder"]));
         for bad in [&["--folder"][..], &["--folder", "/x"], &["rm", "--"], &[]] {
@@ -174,8 +165,8 @@ mod tests {
         let trace = folder.path().join("trace");
         std::fs::create_dir_all(inner.join("deep")).unwrap();
         let run = words(&["touch", trace.to_str().unwrap()]);
-        assert!(CrashCleanup { run, containers: None, folder: Some(inner.clone()) }.clean(|_| false));
+        assert!(CrashCleanup { run, folder: Some(inner.clone()) }.clean());
         assert!(trace.exists() && !inner.exists());
-        assert!(!CrashCleanup { run: words(&["/no/such/program"]), ..CrashCleanup::default() }.clean(|_| true));
+        assert!(!CrashCleanup { run: words(&["/no/such/program"]), folder: None }.clean());
     }
 }

@@ -1,5 +1,6 @@
 //! `batch/v1` `CronJob`. See `pkg/registry/batch/cronjob/strategy.go` and `pkg/apis/batch/validation/validation.go`.
 
+use crate::cron;
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{non_null, object_mut, object_or_default, spec_of, str_field, text_default, value_default};
 use crate::json::{Map, Value, json};
@@ -9,7 +10,6 @@ use crate::printers::duration;
 use crate::printers::format::{NONE, UNSET};
 use crate::registry::batch::job::defaults::job_template;
 use crate::registry::batch::job::validation::{self, job_spec};
-use crate::registry::batch::schedule;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
@@ -56,7 +56,7 @@ fn validate(object: &Value) -> ErrorList {
     if schedule.is_empty() {
         errors.required(&path, "");
     } else {
-        if let Err(why) = schedule::validate(schedule) {
+        if let Err(why) = cron::validate(schedule) {
             errors.invalid(&path, schedule, why.to_string());
         }
         if schedule.contains("TZ") {

@@ -2,4 +2,3 @@
 
 pub(in crate::registry) mod cron_job;
 pub(in crate::registry) mod job;
-pub(in crate::registry) mod schedule;
