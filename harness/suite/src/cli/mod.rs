@@ -39,6 +39,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use plumbline_guest::Outcome;
 
+use crate::cluster::provision;
 use crate::exit::Exit;
 use crate::explore::programs::worker;
 use crate::guest;
@@ -257,7 +258,7 @@ pub fn helper() -> Option<ExitCode> {
         return Some(ended(PROGRAM, ran.map(|()| Exit::Ok).map_err(CliError::environment), false).into());
     }
     if verb == crash_cleanup::VERB {
-        return Some(crash_cleanup::main(&arguments.collect::<Vec<_>>()).into());
+        return Some(crash_cleanup::main(&arguments.collect::<Vec<_>>(), provision::remove_containers).into());
     }
     None
 }

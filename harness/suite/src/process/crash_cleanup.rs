@@ -2,7 +2,7 @@
 //!
 //! Processes have their own guard ([`crate::process`]). For everything else a second instance of this program, started
 //! with a hidden verb in its own process group, waits for the end of a pipe from the harness. It then runs the given
-//! program and removes a folder. A harness that cleans up itself calls it off.
+//! program, removes containers by label and removes a folder. A harness that cleans up itself calls it off.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -24,6 +24,8 @@ const AFTERMATH: Duration = Duration::from_secs(3);
 pub struct CrashCleanup {
     /// A program with arguments. It runs twice, the second time when nothing started by the harness runs any more.
     pub run: Vec<OsString>,
+    /// Removes the containers with this label, `name=value`.
+    pub containers: Option<String>,
     /// Removes this folder.
     pub folder: Option<PathBuf>,
 }
@@ -49,6 +51,9 @@ impl CrashCleanup {
     pub fn start(&self) -> Result<CleanupGuard, HelperError> {
         let mut command = Command::new(super::program().map_err(HelperError)?);
         command.arg(VERB);
+        if let Some(label) = &self.containers {
+            command.arg("--containers").arg(label);
+        }
         if let Some(folder) = &self.folder {
             command.arg("--folder").arg(folder);
         }
@@ -82,9 +87,10 @@ impl Drop for CleanupGuard {
     }
 }
 
-/// Entry point of the hidden verb: `[--folder DIR] -- [PROGRAM ARGUMENT…]`. Returns the exit code.
+/// Entry point of the hidden verb: `[--containers LABEL=VALUE] [--folder DIR] -- [PROGRAM ARGUMENT…]`. Removes
+/// containers with `remove_containers`, which gets the label and returns true on success. Returns the exit code.
 #[must_use]
-pub fn main(arguments: &[OsString]) -> u8 {
+pub fn main(arguments: &[OsString], remove_containers: impl Fn(&str) -> bool) -> u8 {
     let Some(cleanup) = parse(arguments) else { return 2 };
     let mut word = String::new();
     // The pipe closes when the harness ends, for any reason.
@@ -92,7 +98,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
     if word == "off\n" {
         return 0;
     }
-    u8::from(!cleanup.clean())
+    u8::from(!cleanup.clean(remove_containers))
 }
 
 fn parse(arguments: &[OsString]) -> Option<CrashCleanup> {
@@ -100,6 +106,7 @@ fn parse(arguments: &[OsString]) -> Option<CrashCleanup> {
     let mut arguments = arguments.iter();
     loop {
         match arguments.next()?.to_str()? {
+            "--containers" => cleanup.containers = Some(arguments.next()?.to_str()?.to_owned()),
             "--folder" => cleanup.folder = Some(arguments.next()?.into()),
             "--" => break,
             _ => return None,
@@ -111,16 +118,17 @@ fn parse(arguments: &[OsString]) -> Option<CrashCleanup> {
 
 impl CrashCleanup {
     /// Cleans up now. Returns true if everything succeeded.
-    fn clean(&self) -> bool {
+    fn clean(&self, remove_containers: impl Fn(&str) -> bool) -> bool {
         let once = || {
-            self.run.split_first().is_none_or(|(program, arguments)| {
+            let ran = self.run.split_first().is_none_or(|(program, arguments)| {
                 let mut command = Command::new(program);
                 command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
                 command.status().is_ok_and(|status| status.success())
-            })
+            });
+            ran & self.containers.as_deref().is_none_or(&remove_containers)
         };
         let mut clean = once();
-        if !self.run.is_empty() {
+        if !self.run.is_empty() || self.containers.is_some() {
             std::thread::sleep(AFTERMATH);
             clean = once();
         }
@@ -150,7 +158,8 @@ mod tests {
 
     #[test]
     fn arguments_are_read() {
-        let cleanup = parse(&words(&["--folder", "/x", "--", "rm", "--folder"])).unwrap();
+        let cleanup = parse(&words(&["--containers", "a=b", "--folder", "/x", "--", "rm", "--folder"])).unwrap();
+        assert_eq!(cleanup.containers.as_deref(), Some("a=b"));
         assert_eq!(cleanup.folder.as_deref(), Some(Path::new("/x")));
         assert_eq!(cleanup.run, words(&["rm", "--folder"]));
         for bad in [&["--folder"][..], &["--folder", "/x"], &["rm", "--"], &[]] {
@@ -165,8 +174,8 @@ mod tests {
         let trace = folder.path().join("trace");
         std::fs::create_dir_all(inner.join("deep")).unwrap();
         let run = words(&["touch", trace.to_str().unwrap()]);
-        assert!(CrashCleanup { run, folder: Some(inner.clone()) }.clean());
+        assert!(CrashCleanup { run, containers: None, folder: Some(inner.clone()) }.clean(|_| false));
         assert!(trace.exists() && !inner.exists());
-        assert!(!CrashCleanup { run: words(&["/no/such/program"]), folder: None }.clean());
+        assert!(!CrashCleanup { run: words(&["/no/such/program"]), ..CrashCleanup::default() }.clean(|_| true));
     }
 }

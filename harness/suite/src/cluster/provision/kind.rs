@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::owner::ProcessOwner;
 use super::{
-    Bystanders, EVIDENCE_LINES, EnvironmentError, FailureKind, PAUSE, QUICK, Server, ServerBackend, built_in,
+    Bystanders, EVIDENCE_LINES, EnvironmentError, FailureKind, PAUSE, Server, ServerBackend, built_in,
     controllers_without, log_folder, probe, temporary_folder, write_private,
 };
 use crate::process::crash_cleanup::{CleanupGuard, CrashCleanup};
@@ -22,6 +22,8 @@ use crate::process::{ProcessSpec, tail};
 const PREFIX: &str = "plumbline-";
 /// Controllers that kubeadm enables, `cmd/kubeadm/app/phases/controlplane/manifests.go`.
 const CONTROLLERS: &str = "*,bootstrapsigner,tokencleaner";
+/// Time limit for quick commands of kind.
+const QUICK: Duration = Duration::from_mins(2);
 
 /// Options for a cluster created with kind.
 #[derive(Clone, Debug, clap::Args)]
@@ -63,7 +65,8 @@ pub async fn start(options: &KindOptions, logs: &Path) -> Result<Server, Environ
     write_private(&config, &config_text(options.kind_built_in_controllers))?;
     let delete = delete_words(&name, &kubeconfig);
     let run = std::iter::once(kind.program.clone().into()).chain(delete).collect();
-    let crash_cleanup = CrashCleanup { run, folder: Some(folder.path().to_owned()) }.start()?;
+    let crash_cleanup =
+        CrashCleanup { run, folder: Some(folder.path().to_owned()), ..CrashCleanup::default() }.start()?;
     let started = KindCluster {
         kind,
         name,

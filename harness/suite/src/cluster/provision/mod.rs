@@ -3,7 +3,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`envtest`] | etcd and kube-apiserver as processes |
-//! | [`k3s`] | `rancher/k3s` in a container, through the `docker` CLI |
+//! | [`k3s`] | `rancher/k3s` in a container, through testcontainers |
 //! | [`kind`] | a cluster through the `kind` CLI |
 //! | [`kubeconfig`] | an existing cluster |
 //!
@@ -15,7 +15,8 @@ pub mod k3s;
 pub mod kind;
 pub mod kubeconfig;
 
-mod docker;
+#[cfg(feature = "containers")]
+mod containers;
 pub(crate) mod leftovers;
 mod owner;
 mod probe;
@@ -191,10 +192,23 @@ impl From<HelperError> for EnvironmentError {
     }
 }
 
+/// Removes the containers with a label. Returns true on success. Creates a runtime of its own.
+#[cfg(feature = "containers")]
+#[must_use]
+pub fn remove_containers(label: &str) -> bool {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.is_ok_and(|runtime| runtime.block_on(containers::remove(label)).is_ok())
+}
+
+/// Returns false: this build cannot start containers.
+#[cfg(not(feature = "containers"))]
+#[must_use]
+pub const fn remove_containers(_label: &str) -> bool {
+    false
+}
+
 /// Number of log lines in an error.
 const EVIDENCE_LINES: usize = 12;
-/// Time limit for quick commands of kind and Docker.
-const QUICK: Duration = Duration::from_mins(2);
 /// Pause between two checks of something that is not ready yet.
 const PAUSE: Duration = Duration::from_millis(100);
 
