@@ -560,7 +560,7 @@ mod tests {
     )]
     #[case::a_long_key(
         json!({"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}),
-        json!({"k".repeat(100_000): vec![1; 2_000]})
+        json!({ ("k".repeat(100_000)): vec![1; 2_000] })
     )]
     fn a_validation_with_too_many_steps_is_ended(#[case] schema: Value, #[case] value: Value) {
         let found = validate(&schema, &value, None, "f");

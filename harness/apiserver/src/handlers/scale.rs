@@ -193,7 +193,7 @@ fn with_owned_replicas(scope: &RequestScope<'_>, object: &Value) -> Result<Value
     }
     let mut fields = json!({});
     for step in replicas_path(scope).rsplit('.').filter(|step| !step.is_empty()) {
-        fields = json!({format!("f:{step}"): fields});
+        fields = json!({ (format!("f:{step}")): fields });
     }
     let entry = json!({
         "manager": BEFORE_FIRST_APPLY, "operation": "Update", "apiVersion": scope.kind.api_version(),
