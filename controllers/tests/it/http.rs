@@ -26,9 +26,9 @@ use wiremock::{Mock, MockServer, ResponseTemplate};
 
 const TIME_LIMIT: Duration = Duration::from_millis(300);
 
-/// Awaits `future` and panics if that takes more than ten seconds.
+/// Awaits `future` and panics if that takes more than a minute.
 async fn must_end<F: Future>(future: F) -> F::Output {
-    let limit = Duration::from_secs(10);
+    let limit = Duration::from_mins(1);
     Clock::wall().timeout(limit, future).await.expect("the test waits for something that never happens")
 }
 
@@ -175,7 +175,7 @@ async fn hanging_headers_end_at_the_time_limit() {
     let start = Instant::now();
     let error = writer(&server.uri()).apply(&patch_ttl(), "test").await.unwrap_err();
     assert!(matches!(error, ApiError::Timeout(_)) && error.is_retryable(), "{error:?}");
-    assert!(start.elapsed() < Duration::from_secs(10));
+    assert!(start.elapsed() < Duration::from_secs(30));
 }
 
 #[tokio::test]
@@ -238,12 +238,12 @@ async fn the_informer_survives_a_torn_list_a_reset_and_a_dropped_watch() {
     let lister = informer.lister();
     let start = Instant::now();
     while &*lister.get(&ObjectKey::cluster("n1")).unwrap().metadata.resource_version != "6" {
-        assert!(start.elapsed() < Duration::from_secs(10), "the watch before the tear was lost");
-        tokio::task::yield_now().await;
+        assert!(start.elapsed() < Duration::from_secs(30), "the watch before the tear was lost");
+        Clock::wall().sleep(Duration::from_millis(5)).await;
     }
     while connections.load(Ordering::SeqCst) < 6 {
-        assert!(start.elapsed() < Duration::from_secs(10), "the informer gave up");
-        tokio::task::yield_now().await;
+        assert!(start.elapsed() < Duration::from_secs(30), "the informer gave up");
+        Clock::wall().sleep(Duration::from_millis(5)).await;
     }
     assert!(!running.is_empty() && running.try_join_next().is_none(), "still running");
 }

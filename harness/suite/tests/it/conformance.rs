@@ -283,7 +283,7 @@ fn killed_in_mid_run() {
     let begun = root.join("conformance/report.yaml");
     let waiting = Stopwatch::start();
     while !begun.exists() {
-        assert!(waiting.elapsed() < Duration::from_secs(30), "no report was begun");
+        assert!(waiting.elapsed() < Duration::from_mins(1), "no report was begun");
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_secs(2));

@@ -49,7 +49,7 @@ async fn terminating() {
     eventually("the child's number is logged", || process.log_tail(1).len() == 1);
     let child = process.log_tail(1).remove(0);
     assert!(Path::new("/proc").join(&child).exists());
-    process.terminate(Duration::from_secs(5)).await.expect("it obeys");
+    process.terminate(Duration::from_secs(30)).await.expect("it obeys");
     eventually("the child has ended", || !Path::new("/proc").join(&child).exists());
 }
 

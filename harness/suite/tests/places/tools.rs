@@ -118,15 +118,15 @@ impl Drop for Harness {
     }
 }
 
-/// Waits until `what` returns true, at most 20 s.
+/// Waits until `what` returns true, at most a minute.
 pub(crate) fn eventually(why: &str, mut what: impl FnMut() -> bool) {
-    for _ in 0..200 {
+    for _ in 0..600 {
         if what() {
             return;
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    panic!("not within 20 s: {why}");
+    panic!("not within a minute: {why}");
 }
 
 /// Creates an empty folder for the test of this name.

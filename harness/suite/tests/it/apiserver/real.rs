@@ -13,7 +13,7 @@ use super::script::{Answer, Line};
 
 const TOKEN: &str = "two-arm-test";
 /// Longest start-up time of both programs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The running programs; both end when it is dropped.
 pub(crate) struct Cluster {
