@@ -253,7 +253,7 @@ fn the_restart_is_left_out_where_it_shows_nothing(#[case] id: &str) {
     let fixture = Arc::new(fixtures(&[id]).remove(0));
     let test_bed = TestBed::embedded();
     let (reference, _) = runs::reference(&test_bed, &fixture).expect("deterministic");
-    for point in reference.points.iter().step_by(3) {
+    for point in reference.points.iter().step_by(6) {
         for disturbance in Disturbance::at(point) {
             let plan = FaultPlan { fixture: id.to_owned(), faults: vec![(disturbance, point.clone())] };
             let run = |result: PlanResult| (result.verdict, result.observation.state, result.points);
