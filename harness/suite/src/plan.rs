@@ -1,22 +1,6 @@
 //! Selects the fixtures to run and records why the others do not run. Pure: fixtures × capabilities × filter → plan.
 //!
 //! Every selected fixture is in the plan, either to be run or as a [`Skip`] with its reason.
-//!
-//! ```
-//! use std::path::Path;
-//! use plumbline::fixture::{Capability, parse};
-//! use plumbline_suite::plan::{Capabilities, Filter, Plan};
-//!
-//! let text = "promise: The server forgets old versions.\nrule: D-001\nlevel: core\nfeature: api.watch\n\
-//!             steps: [{ compact: now }, { expect: { absent: pods/a } }]";
-//! let (fixtures, _) = parse::read(Path::new("compaction.yaml"), "api", text);
-//!
-//! let mut offered = Capabilities::everything();
-//! offered.capabilities.remove(&Capability::Compaction);
-//! let plan = Plan::new(&fixtures, &offered, &Filter::default());
-//! assert_eq!(plan.runs().count(), 0);
-//! assert_eq!(plan.entries[0].skip.as_ref().unwrap().to_string(), "the cluster does not support: compaction");
-//! ```
 
 use std::collections::BTreeSet;
 use std::fmt;
