@@ -102,8 +102,8 @@ impl Session {
     /// Sets the variables of a command that runs kubectl.
     fn set_environment(&self, command: &mut Command) {
         command.env("KUBECONFIG", self.kubeconfig()).env("HOME", &self.folder).env_remove("KUBECTL_KUBERC");
-        // kubectl lives for milliseconds, of which collecting garbage and more threads take a third.
-        command.env("GOGC", "off").env("GOMEMLIMIT", "512MiB").env("GOMAXPROCS", "1");
+        // kubectl lives for milliseconds, of which collecting garbage takes a third.
+        command.env("GOGC", "off").env("GOMEMLIMIT", "512MiB");
     }
 
     /// A shell in which `kubectl` is this one and connects to this server.
