@@ -4,12 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::Method;
 
-use crate::backoff::Retries;
+use crate::backoff::{Delays, Retries};
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
-use crate::json::fields::array_field;
+use crate::event_sink::Event;
+use crate::json::fields::{array_field, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::server::ApiServer;
@@ -21,6 +23,9 @@ const SLICE: usize = 100;
 /// Value of `endpointslice.kubernetes.io/managed-by`.
 const MANAGER: &str = "endpointslice-controller.k8s.io";
 
+/// Delays of the work queue of slices: `defaultSyncBackOff` and `maxSyncBackOff`.
+const OF_SLICES: Delays = Delays(Duration::from_secs(1), Duration::from_secs(1000));
+
 /// Writes endpoints and endpoint slices. Never returns.
 pub async fn publish_endpoints(server: ApiServer) {
     let watched = [("", "services"), ("", "pods"), ("", "endpoints"), ("discovery.k8s.io", "endpointslices")];
@@ -30,21 +35,26 @@ pub async fn publish_endpoints(server: ApiServer) {
     let services = ResourceId::new("", "services");
     // Namespaces and names of services.
     let mut retries: Retries<(String, String)> = Retries::default();
+    let mut without_nodes: Retries<(String, String)> = Retries::with(OF_SLICES);
     loop {
         let mut touched: BTreeSet<String> = BTreeSet::new();
-        for (_, change) in feed.next_until(retries.next()).await {
+        for (_, change) in feed.next_until(retries.next().into_iter().chain(without_nodes.next()).min()).await {
             change.add_namespaces(&mut touched);
         }
         let mut due = retries.due(server.clock().now());
+        due.extend(without_nodes.due(server.clock().now()));
         for namespace in touched {
             let names = server.list(&services, Some(&namespace)).into_iter().map(|service| service.name().to_owned());
             due.extend(names.map(|name| (namespace.clone(), name)));
         }
         for key in due {
-            if let Some(service) = server.get(&services, &key.0, &key.1) {
-                sync(&client, &key.0, &service.value()).await;
-            }
+            let service = server.get(&services, &key.0, &key.1);
+            let placed = match service {
+                Some(service) => sync(&client, &key.0, &service.value()).await,
+                None => true,
+            };
             retries.settle(&key, client.take_refusal(), server.clock().now());
+            without_nodes.settle(&key, !placed, server.clock().now());
         }
     }
 }
@@ -57,13 +67,13 @@ struct Backend {
     terminating: bool,
 }
 
-/// Writes what a service needs.
-async fn sync(client: &ControllerClient, namespace: &str, service: &Value) {
+/// Writes what a service needs. Returns false if a pod was left out because its node is missing.
+async fn sync(client: &ControllerClient, namespace: &str, service: &Value) -> bool {
     let server = client.server();
     let spec = &service["spec"];
-    let Some(selector) = spec["selector"].as_object().filter(|selector| !selector.is_empty()) else { return };
+    let Some(selector) = spec["selector"].as_object().filter(|selector| !selector.is_empty()) else { return true };
     if spec["type"] == "ExternalName" || metadata::is_deleted(service) {
-        return;
+        return true;
     }
     let mut backends: Vec<Backend> = server
         .list(&ResourceId::new("", "pods"), Some(namespace))
@@ -73,7 +83,43 @@ async fn sync(client: &ControllerClient, namespace: &str, service: &Value) {
         .collect();
     backends.sort_by(|left, right| left.address.cmp(&right.address));
     write_endpoints(client, namespace, service, &backends).await;
+    let why = if publishes_all(service) { Vec::new() } else { leave_out_without_nodes(server, service, &mut backends) };
     write_slices(client, namespace, service, &backends).await;
+    report(server, service, &why);
+    why.is_empty()
+}
+
+/// Leaves out the pods whose nodes are missing, and returns the reasons: `reconcileByAddressType` in
+/// `staging/src/k8s.io/endpointslice/reconciler.go`.
+fn leave_out_without_nodes(server: &ApiServer, service: &Value, backends: &mut Vec<Backend>) -> Vec<String> {
+    let nodes = ResourceId::new("", "nodes");
+    let mut why = Vec::new();
+    backends.retain(|backend| {
+        let node = str_field(&backend.pod["spec"], "nodeName");
+        let is_placed = server.get(&nodes, "", node).is_some();
+        if !is_placed {
+            let (namespace, name) = (metadata::namespace(service), metadata::name(service));
+            let pod = metadata::name(&backend.pod);
+            why.push(format!("skipping Pod {pod} for Service {namespace}/{name}: Node {node} Not Found"));
+        }
+        is_placed
+    });
+    why
+}
+
+/// Records the reasons why slices are not complete: `syncService` in
+/// `pkg/controller/endpointslice/endpointslice_controller.go`.
+fn report(server: &ApiServer, service: &Value, why: &[String]) {
+    let why = match why {
+        [] => return,
+        [why] => why.clone(),
+        // An aggregate of errors names each once.
+        all => format!("[{}]", all.join(", ")),
+    };
+    let (namespace, name) = (metadata::namespace(service), metadata::name(service));
+    let message = format!("Error updating Endpoint Slices for Service {namespace}/{name}: {why}");
+    let about = metadata::reference("v1", "Service", service);
+    server.events().record(Event::warning(about, "endpoint-slice-controller", "FailedToUpdateEndpointSlices", message));
 }
 
 fn is_selected(selector: &Map, pod: &Arc<StoredObject>) -> bool {
@@ -346,6 +392,11 @@ mod tests {
                 "conditions": [{"type": "Ready", "status": status}]}})
     }
 
+    fn node() -> Value {
+        let labels = json!({"topology.kubernetes.io/zone": "z1"});
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": labels}})
+    }
+
     fn service() -> Value {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s", "labels": {"tier": "web"}}, "spec": {
             "selector": {"app": "x"}, "ports": [{"name": "http", "port": 80, "targetPort": "web"}]}})
@@ -359,7 +410,7 @@ mod tests {
     fn services_follow_their_pods() {
         run_virtual(async {
             let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
-            server.seed([pod(2, true), pod(1, false)]).unwrap();
+            server.seed([node(), pod(2, true), pod(1, false)]).unwrap();
             tokio::spawn(publish_endpoints(server.clone()));
             let client = ControllerClient::new(&server, "user");
             assert!(client.create("/api/v1/namespaces/default/services", &service()).await.is_ok());
@@ -402,13 +453,11 @@ mod tests {
     fn endpoints_have_host_names_and_zones() {
         run_virtual(async {
             let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
-            let labels = json!({"topology.kubernetes.io/zone": "z1"});
-            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": labels}});
             let mut named = pod(1, true);
             (named["spec"]["hostname"], named["spec"]["subdomain"]) = (json!("web-0"), json!("s"));
             let mut elsewhere = pod(2, true);
             (elsewhere["spec"]["hostname"], elsewhere["spec"]["subdomain"]) = (json!("web-1"), json!("other"));
-            server.seed([node, named, elsewhere, service()]).unwrap();
+            server.seed([node(), named, elsewhere, service()]).unwrap();
             tokio::spawn(publish_endpoints(server.clone()));
             settle().await;
             let slice = &of(&server, "discovery.k8s.io", "endpointslices")[0]["endpoints"];
@@ -434,7 +483,7 @@ mod tests {
             let mut both = service();
             both["spec"]["ports"] = json!([{"name": "http", "port": 80, "targetPort": "web"},
                 {"name": "metrics", "port": 9090}]);
-            server.seed([pod(1, true), new, without, both]).unwrap();
+            server.seed([node(), pod(1, true), new, without, both]).unwrap();
             tokio::spawn(publish_endpoints(server.clone()));
             settle().await;
             let numbers = |list: &Value| -> Vec<i64> {
@@ -469,11 +518,52 @@ mod tests {
         .unwrap();
     }
 
+    /// The cases "Node doesn't exist" of `TestReconcile…MissingNode…` in
+    /// `staging/src/k8s.io/endpointslice/reconciler_test.go`: the pod is left out of the slices, and comes back later.
+    #[test]
+    fn pods_of_missing_nodes_are_not_in_slices() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            let mut lost = pod(2, true);
+            lost["spec"]["nodeName"] = "n2".into();
+            let mut all = service();
+            (all["metadata"]["name"], all["spec"]["publishNotReadyAddresses"]) = ("all".into(), true.into());
+            server.seed([node(), pod(1, true), lost, service(), all]).unwrap();
+            let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+            server.events().attach(sender);
+            tokio::spawn(publish_endpoints(server.clone()));
+            settle().await;
+            let listed = |service: &str| -> Vec<String> {
+                let slices = of(&server, "discovery.k8s.io", "endpointslices");
+                let own =
+                    slices.iter().filter(|slice| metadata::label(slice, "kubernetes.io/service-name") == Some(service));
+                let endpoints = own.flat_map(|slice| array_field(slice, "endpoints").to_vec());
+                endpoints.map(|endpoint| str_field(&endpoint["targetRef"], "name").to_owned()).collect()
+            };
+            assert_eq!((listed("s"), listed("all").len()), (vec!["p1".to_owned()], 2));
+            let subset = of(&server, "", "endpoints")[1]["subsets"][0]["addresses"].clone();
+            assert_eq!(subset.as_array().map(Vec::len), Some(2), "endpoints do not ask for nodes");
+            let event = events.recv().await.expect("an event");
+            assert_eq!((&*event.reason, &event.about["name"]), ("FailedToUpdateEndpointSlices", &json!("s")));
+            let why = "Error updating Endpoint Slices for Service default/s: skipping Pod p2 for Service default/s: \
+                       Node n2 Not Found";
+            assert_eq!(event.message, why);
+            let client = ControllerClient::new(&server, "user");
+            let mut second = node();
+            second["metadata"]["name"] = "n2".into();
+            assert!(client.create("/api/v1/nodes", &second).await.is_ok());
+            server.clock().sleep(Duration::from_secs(2)).await;
+            settle().await;
+            assert_eq!(listed("s"), ["p1", "p2"]);
+        })
+        .unwrap();
+    }
+
     #[test]
     fn many_pods_need_several_slices() {
         run_virtual(async {
             let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
-            server.seed((1..=120).map(|number| pod(number, true)).chain([service()])).unwrap();
+            server.seed((1..=120).map(|number| pod(number, true)).chain([node(), service()])).unwrap();
             tokio::spawn(publish_endpoints(server.clone()));
             settle().await;
             let sizes = |server: &ApiServer| -> Vec<usize> {

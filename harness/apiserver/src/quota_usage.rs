@@ -93,17 +93,19 @@ async fn sync(agent: &ControllerClient, namespace: &str, quota: &Value) {
     let limits: Vec<String> =
         quota["spec"]["hard"].as_object().into_iter().flatten().map(|(name, _)| name.to_string()).collect();
     let mut objects: Vec<(ResourceId, Value)> = Vec::new();
+    let mut counted: BTreeSet<&str> = BTreeSet::new();
     for resource in resources {
         let probe = request(server, &resource, &Value::Null, now);
-        if limits.iter().any(|limit| probe.matches_resource(limit)) {
+        let matched: Vec<&str> =
+            limits.iter().map(|limit| &**limit).filter(|limit| probe.matches_resource(limit)).collect();
+        if !matched.is_empty() {
+            counted.extend(matched);
             let stored = server.list(&resource, Some(namespace));
             objects.extend(stored.iter().map(|stored| (resource.clone(), stored.value())));
         }
     }
-    let Some(status) = recount(quota, objects.iter().map(|(resource, object)| request(server, resource, object, now)))
-    else {
-        return;
-    };
+    let requests = objects.iter().map(|(resource, object)| request(server, resource, object, now));
+    let Some(status) = recount(quota, |limit| counted.contains(limit), requests) else { return };
     let mut changed = quota.clone();
     changed["status"] = status;
     let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{}/status", metadata::name(quota));
@@ -197,6 +199,33 @@ mod tests {
             let before = server.transcript().len();
             server.clock().sleep(Duration::from_hours(1)).await;
             assert_eq!(server.transcript().len(), before, "nothing is written without a change");
+        })
+        .expect("a runtime");
+    }
+
+    /// Limits of no resource are not counted, and their last count stays when the resource goes: `CalculateUsage` in
+    /// `staging/src/k8s.io/apiserver/pkg/quota/v1/resources.go`, `syncResourceQuota` in
+    /// `pkg/controller/resourcequota/resource_quota_controller.go`.
+    #[test]
+    fn unknown_resources_are_not_counted() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            let client = ControllerClient::new(&server, "user");
+            let hard = json!({"count/widgets.example.com": "3", "count/configmaps": "5", "example.com/thing": "1"});
+            let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"},
+                "spec": {"hard": hard}});
+            assert!(client.create("/api/v1/namespaces/default/resourcequotas", &quota).await.is_ok());
+            tokio::spawn(publish_quota_usage(server.clone()));
+            settle().await;
+            assert_eq!(usage(&server), json!({"hard": hard, "used": {"count/configmaps": "0"}}));
+            let mut changed = self::quota(&server);
+            changed["status"]["used"]["count/widgets.example.com"] = "2".into();
+            let path = "/api/v1/namespaces/default/resourcequotas/q/status";
+            assert!(client.replace(path, &changed).await.is_ok());
+            server.clock().sleep(RESYNC).await;
+            settle().await;
+            let used = json!({"count/configmaps": "0", "count/widgets.example.com": "2"});
+            assert_eq!(usage(&server)["used"], used);
         })
         .expect("a runtime");
     }

@@ -42,6 +42,10 @@ pub(crate) const OBJECT: CelType = CelType::Other("Object");
 /// The type of an operation of a JSON patch.
 pub(crate) const JSON_PATCH: CelType = CelType::Other("JSONPatch");
 
+/// The fields of an operation of a JSON patch that are texts: `JSONPatchType` in
+/// `staging/src/k8s.io/apiserver/pkg/cel/mutation/jsonpatch.go`.
+const JSON_PATCH_TEXTS: [&str; 3] = ["from", "op", "path"];
+
 /// Names of types, which are values themselves.
 const TYPES: [&str; 12] =
     ["bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint"];
@@ -124,7 +128,10 @@ impl Checker<'_> {
                 let optional = &list.optional_indices;
                 let elements = list.elements.iter().enumerate();
                 let types: Vec<CelType> = elements
-                    .map(|(index, element)| self.expression(element).content(optional.contains(&index)))
+                    .map(|(index, element)| {
+                        let ty = self.expression(element);
+                        self.content(element.id, ty, optional.contains(&index))
+                    })
                     .collect();
                 common_type(&types).list()
             }
@@ -134,7 +141,8 @@ impl Checker<'_> {
                 for entry in &map.entries {
                     if let EntryExpr::MapEntry(entry) = &entry.expr {
                         keys.push(self.expression(&entry.key));
-                        values.push(self.expression(&entry.value).content(entry.optional));
+                        let ty = self.expression(&entry.value);
+                        values.push(self.content(entry.value.id, ty, entry.optional));
                     }
                 }
                 CelType::Map(Box::new(common_type(&keys)), Box::new(common_type(&values)))
@@ -146,21 +154,38 @@ impl Checker<'_> {
 
     /// Checks a message: `Object{…}`, `Object.spec{…}` and `JSONPatch{…}`, where patches are expected.
     fn message(&mut self, id: u64, literal: &StructExpr) -> CelType {
-        for entry in &literal.entries {
-            if let EntryExpr::StructField(field) = &entry.expr {
-                self.expression(&field.value);
-            }
-        }
         let name = literal.type_name.trim_start_matches('.');
         let known = self.patches && (name == "JSONPatch" || name.split('.').next() == Some("Object"));
         if !known {
             return self.error(id, &format!("undeclared reference to '{name}' (in container '')"));
+        }
+        for entry in &literal.entries {
+            let EntryExpr::StructField(field) = &entry.expr else { continue };
+            let given = self.expression(&field.value);
+            let given = self.content(field.value.id, given, field.optional);
+            // The fields of apply configurations are of any type: `mutation/dynamic/objects.go`.
+            let is_text = name == "JSONPatch" && JSON_PATCH_TEXTS.contains(&&*field.field);
+            if is_text && !CelType::Text.takes(&given) {
+                let wanted = CelType::Text;
+                let field = &field.field;
+                let why = format!("expected type of field '{field}' is '{wanted}' but provided type is '{given}'");
+                self.error(entry.id, &why);
+            }
         }
         match name {
             "JSONPatch" => JSON_PATCH,
             "Object" => OBJECT,
             _ => CelType::Object(Arc::default()),
         }
+    }
+
+    /// Returns the type of a part of a literal; those like `[?a]` are given as optional values.
+    fn content(&mut self, id: u64, given: CelType, optional: bool) -> CelType {
+        if optional && !matches!(given, CelType::Optional(_) | CelType::Dyn | CelType::Free) {
+            let why = format!("expected type '{}' but found '{given}'", given.clone().optional());
+            self.error(id, &why);
+        }
+        given.content(optional)
     }
 
     fn variable(&mut self, id: u64, name: &str) -> CelType {
@@ -470,6 +495,28 @@ mod tests {
     fn types(#[case] source: &str, #[case] expected: &str) {
         let checked = checked(source);
         assert_eq!((checked.ty.to_string(), checked.errors), (expected.to_owned(), Vec::new()));
+    }
+
+    /// `checkCreateStruct`, `checkCreateList` and `checkCreateMap` in cel-go's `checker/checker.go`; the fields are
+    /// those of `JSONPatchType` in `staging/src/k8s.io/apiserver/pkg/cel/mutation/jsonpatch.go`.
+    #[rstest]
+    #[case("JSONPatch{op: 5}", "1:13: expected type of field 'op' is 'string' but provided type is 'int'")]
+    #[case(
+        "JSONPatch{path: ['a']}",
+        "1:15: expected type of field 'path' is 'string' but provided type is 'list(string)'"
+    )]
+    #[case("JSONPatch{from: self.i}", "1:15: expected type of field 'from' is 'string' but provided type is 'int'")]
+    #[case("JSONPatch{op: 'add', ?path: 'a'}", "1:29: expected type 'optional_type(string)' but found 'string'")]
+    #[case("Object{?spec: 1}", "1:15: expected type 'optional_type(int)' but found 'int'")]
+    #[case("[?1]", "1:3: expected type 'optional_type(int)' but found 'int'")]
+    #[case("{?'a': 'b'}", "1:8: expected type 'optional_type(string)' but found 'string'")]
+    #[case("JSONPatch{op: object.a, path: 'a' + self.s, value: 5}", "")]
+    #[case("JSONPatch{op: 'add', ?path: optional.of('a'), ?value: object.a}", "")]
+    #[case("Object{metadata: Object.spec{a: 1}}", "")]
+    fn parts_of_literals(#[case] source: &str, #[case] expected: &str) {
+        let errors = checked(source).errors;
+        let first = errors.first().and_then(|error| error.lines().next()).unwrap_or_default();
+        assert_eq!(first.trim_start_matches("ERROR: <input>:"), expected, "{errors:?}");
     }
 
     #[rstest]

@@ -214,7 +214,9 @@ fn list((kind, plural): (&str, &str), schema: &str, gvk: &Value, like: Option<&V
     })
 }
 
-/// Converts a schema to v2: references point to `definitions` and are not wrapped in `allOf`; `oneOf` becomes a string.
+/// Converts a schema to v2: references point to `definitions` and are not wrapped in `allOf`; `oneOf` becomes a string;
+/// defaults are left out (`PruneDefaults` in kube-openapi's `pkg/handler/default_pruning.go`, which is called in
+/// `apiserver/pkg/server/routes/openapi.go` and `apiextensions-apiserver/pkg/controller/openapi/controller.go`).
 pub(super) fn to_v2(schema: Value) -> Value {
     match schema {
         Value::Object(fields) => Value::Object(object_to_v2(fields)),
@@ -228,6 +230,7 @@ pub(super) fn to_v2(schema: Value) -> Value {
 }
 
 fn object_to_v2(mut fields: Map) -> Map {
+    fields.remove("default");
     if fields.get("oneOf").is_some_and(Value::is_array) {
         fields.remove("oneOf");
         fields.insert("type", json!("string"));
@@ -235,15 +238,40 @@ fn object_to_v2(mut fields: Map) -> Map {
     if let Some(Value::Array(mut all)) = fields.remove("allOf")
         && let Some(Value::Object(target)) = all.pop()
     {
-        fields.remove("default");
         fields.extend(target);
     }
-    fields.into_iter().map(|(name, value)| (name, to_v2(value))).collect()
+    // Fields of objects may have the names of those of schemas.
+    let convert = |name: &str, value: Value| match value {
+        Value::Object(properties) if name == "properties" => {
+            Value::Object(properties.into_iter().map(|(name, value)| (name, to_v2(value))).collect())
+        }
+        value => to_v2(value),
+    };
+    fields.into_iter().map(|(name, value)| (name.clone(), convert(&name, value))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn version_2_has_no_defaults_and_all_fields() {
+        let of = |name: &str| to_v2(TYPES[name].clone())["properties"].clone();
+        let port = of("io.k8s.api.core.v1.ContainerPort");
+        let original = &TYPES["io.k8s.api.core.v1.ContainerPort"]["properties"]["protocol"];
+        assert_eq!((&original["default"], port["protocol"].get("default")), (&json!("TCP"), None));
+        let container = of("io.k8s.api.core.v1.Container");
+        assert_eq!((container["name"].get("default"), &container["name"]["type"]), (None, &json!("string")));
+        // Fields that are called like those of schemas.
+        assert!(of("io.k8s.api.core.v1.LimitRangeItem")["default"].is_object());
+        let schema = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
+        let (fields, original) = (of(schema), &TYPES[schema]["properties"]);
+        let names = |fields: &Value| -> Vec<String> {
+            fields.as_object().into_iter().flatten().map(|(name, _)| name.to_string()).collect()
+        };
+        assert_eq!(names(&fields), names(original));
+        assert_eq!(fields["allOf"]["type"], "array");
+    }
 
     #[test]
     fn references_and_values_are_written_in_full() {

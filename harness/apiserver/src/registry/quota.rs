@@ -221,14 +221,21 @@ impl QuotaRequest<'_> {
     }
 }
 
-/// Returns the status of a quota whose namespace has these objects; `None` if the quota has it already.
+/// Returns the status of a quota whose namespace has these objects; `None` if the quota has it already. Of the limits
+/// only those that `is_counted` are counted: others stay as they were (`syncResourceQuota`).
 #[cfg(feature = "controllers")]
-pub(crate) fn recount<'o>(quota: &Value, objects: impl Iterator<Item = QuotaRequest<'o>>) -> Option<Value> {
+pub(crate) fn recount<'o>(
+    quota: &Value,
+    is_counted: impl Fn(&str) -> bool,
+    objects: impl Iterator<Item = QuotaRequest<'o>>,
+) -> Option<Value> {
     let hard = quota.pointer("/spec/hard").cloned().unwrap_or_else(|| Value::Object(Map::new()));
     let mut recounted = quota.clone();
     object_or_insert(&mut recounted, "status")?.insert("hard", hard);
     let limits = amounts(recounted.pointer("/status/hard"));
-    let mut used: ResourceList = limits.keys().map(|name| (name.clone(), Quantity::from(0))).collect();
+    let mut used = amounts(quota.pointer("/status/used"));
+    used.retain(|name, _| limits.contains_key(name));
+    used.extend(limits.keys().filter(|name| is_counted(name)).map(|name| (name.clone(), Quantity::from(0))));
     for request in objects.filter(|request| request.matches(&recounted, request.object)) {
         let usage = request.usage(request.object).into_iter().filter(|(name, _)| limits.contains_key(name));
         add_all(&mut used, &usage.collect());
