@@ -34,8 +34,8 @@ pub fn left(states: &ObjectStates, entries: &[TranscriptEntry]) -> BTreeMap<Key,
         let owners = metadata::owner_references(object);
         let of_gone = owners.iter().all(|owner| !uids.contains(owner["uid"].as_str().unwrap_or_default()));
         if owners.is_empty() {
-            let near = |gone: &&Key| gone.namespace.is_none() || gone.namespace == object_key.namespace;
-            if let Some(gone) = gone.iter().filter(near).find(|gone| names(object, &gone.name)) {
+            let is_meant = |gone: &&Key| names(object, &gone.name) && !is_explained(object_key, gone, (states, &made));
+            if let Some(gone) = gone.iter().find(is_meant) {
                 found.insert(
                     object_key.clone(),
                     format!("it was made for {}/{}, which is deleted", gone.resource, gone.name),
@@ -50,10 +50,23 @@ pub fn left(states: &ObjectStates, entries: &[TranscriptEntry]) -> BTreeMap<Key,
     found
 }
 
+/// Returns true if an object may have been made for another custom object than the one that is gone: for one of the
+/// same name that is left. Objects in the namespace of the one that is gone were hardly made for those of others.
+fn is_explained(object: &Key, gone: &Key, (states, made): (&ObjectStates, &BTreeSet<Key>)) -> bool {
+    let is_near = |other: &Key| other.namespace.is_none() || other.namespace == object.namespace;
+    let is_namesake = |key: &&Key| is_custom(&key.group) && key.name == gone.name && !made.contains(*key);
+    let mut namesakes = states.keyed().map(|(key, _)| key).filter(is_namesake);
+    namesakes.any(|other| is_near(other) || !is_near(gone))
+}
+
+/// Returns true for the groups of custom resources.
+fn is_custom(group: &str) -> bool {
+    group.contains('.') && !group.ends_with(".k8s.io")
+}
+
 /// Returns the custom objects that steps deleted and that are gone at the end.
 fn deleted_by_users(entries: &[TranscriptEntry], states: &ObjectStates) -> BTreeSet<Key> {
-    let custom = |group: &str| group.contains('.') && !group.ends_with(".k8s.io");
-    let deleted = changes(entries).filter(|change| change.new.is_none() && custom(&change.group));
+    let deleted = changes(entries).filter(|change| change.new.is_none() && is_custom(&change.group));
     deleted.map(key_of_change).filter(|key| states.get(key).is_none()).collect()
 }
 

@@ -18,7 +18,7 @@ mod ttl;
 mod violation;
 mod writes;
 
-pub use writes::{STORM, is_idle};
+pub use writes::{STORM, is_idle, storm_text, storms_of_instants};
 
 /// An invariant.
 #[derive(Debug, Clone, Copy)]

@@ -91,10 +91,37 @@ pub const STORM: usize = 20;
 
 /// See [`super::ALL`].
 pub(super) fn no_storms(context: &JudgeContext<'_>) -> Vec<Violation> {
+    let writes = requests(context.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange));
+    storms(writes).into_iter().map(|entry| Violation::new(entry, storm_text())).collect()
+}
+
+/// Returns the requests of the subject that are too many within a second, if its reads count, too, and of equal
+/// requests in one instant the first alone: what works on several objects at once may read another one for each.
+#[must_use]
+pub fn storms_of_instants(entries: &[TranscriptEntry]) -> Vec<&TranscriptEntry> {
+    let mut last: BTreeMap<(&str, &str), Duration> = BTreeMap::new();
+    let is_meant = |entry: &TranscriptEntry, exchange: &Exchange| {
+        is_subject_write(entry, exchange)
+            || entry.actor().is_subject() && !exchange.request.resource.is_empty() && !exchange.request.is_write()
+    };
+    let all = requests(entries).filter(|(entry, exchange)| is_meant(entry, exchange));
+    storms(all.filter(|(entry, exchange)| {
+        let request = &exchange.request;
+        last.insert((&request.verb, &request.path), entry.at) != Some(entry.at)
+    }))
+}
+
+/// Describes a request that is too many.
+#[must_use]
+pub fn storm_text() -> String {
+    format!("the {}th within a second", STORM + 1)
+}
+
+/// Returns the requests before which as many equal ones as allowed came within a second.
+fn storms<'e>(requests: impl Iterator<Item = (&'e TranscriptEntry, &'e Exchange)>) -> Vec<&'e TranscriptEntry> {
     let mut recent: BTreeMap<String, VecDeque<Duration>> = BTreeMap::new();
-    let mut violations = Vec::new();
-    for (entry, exchange) in requests(context.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange))
-    {
+    let mut found = Vec::new();
+    for (entry, exchange) in requests {
         let request = &exchange.request;
         let body = request.body.as_deref().filter(|_| request.name.is_none());
         let created = body.map(metadata::name).unwrap_or_default();
@@ -104,10 +131,10 @@ pub(super) fn no_storms(context: &JudgeContext<'_>) -> Vec<Violation> {
             times.pop_front();
         }
         if times.len() == STORM + 1 {
-            violations.push(Violation::new(entry, format!("the {}th within a second", times.len())));
+            found.push(entry);
         }
     }
-    violations
+    found
 }
 
 /// See [`super::ALL`].

@@ -38,7 +38,7 @@ pub(super) struct AlwaysCheck {
 pub enum Rule {
     /// A successful update or patch changes the object.
     NoIdleWrites,
-    /// The same request is not sent more than 20 times within a second.
+    /// The same request is not sent more than 20 times within a second. Equal reads in one instant count once.
     NoStorms,
     /// A controller writes `status` through the subresource only: elsewhere the server ignores it.
     StatusBySubresource,
@@ -151,6 +151,10 @@ impl World {
         let names: Vec<&str> = rules.iter().filter_map(named).collect();
         self.with_run(|run| {
             let mut failures = invariants::check_named(&names, &fixture, run);
+            if rules.contains(&Rule::NoStorms) && failures.iter().all(|failure| failure.check != Rule::NoStorms.check())
+            {
+                failures.extend(storms(run));
+            }
             if rules.contains(&Rule::StatusBySubresource) {
                 failures.extend(misplaced_status(run));
             }
@@ -214,6 +218,19 @@ fn broken(entry: &TranscriptEntry, check: &str, expected: &str, observed: String
     let check = check.to_owned();
     let expected = expected.to_owned();
     BrokenPromise { line: 0, at: entry.at, seq: entry.seq, check, expected, observed }
+}
+
+/// Returns the requests, reads among them, that are sent too often.
+fn storms(run: &Run<'_>) -> Vec<BrokenPromise> {
+    let found = invariants::storms_of_instants(run.entries).into_iter();
+    let failure = |entry: &TranscriptEntry| match &entry.what {
+        EntryKind::Request(exchange) => {
+            let observed = format!("{}, {}", line(entry, exchange), invariants::storm_text());
+            Some(broken(entry, Rule::NoStorms.check(), "no request more than 20 times within a second", observed))
+        }
+        _ => None,
+    };
+    found.filter_map(failure).collect()
 }
 
 /// Returns the writes of a status that the server ignores.

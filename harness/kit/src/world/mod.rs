@@ -145,6 +145,7 @@ pub struct World {
     collects_garbage: Cell<bool>,
     /// Length of the transcript at the begin of the last [`World::advance`].
     mark: Cell<usize>,
+    advances: explore::Advances,
     /// True once the transcript was printed, or the test has succeeded.
     finished: Cell<bool>,
 }
@@ -259,6 +260,7 @@ impl WorldBuilder {
             faults: faults::FaultList::default(),
             collects_garbage: Cell::new(false),
             mark: Cell::new(0),
+            advances: explore::Advances::default(),
             finished: Cell::new(false),
         })
     }
@@ -416,7 +418,9 @@ impl World {
             Ok(())
         })
         .await?;
-        self.check()
+        self.check()?;
+        self.advances.ended(self.server().transcript().len()).await;
+        Ok(())
     }
 
     /// Waits until every task waits. No virtual time passes.

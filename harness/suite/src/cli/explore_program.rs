@@ -1,6 +1,6 @@
 //! `plumbline explore --command`: the same for any program, with scenarios instead of fixtures.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -23,13 +23,15 @@ use super::{CliError, notify, serve};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::explore::programs::candidates::FaultProfile;
-use crate::explore::programs::job::{ExploredProgram, Facts, Scenario};
+use crate::explore::programs::job::{ExploredProgram, Facts, PlannedFault, Scenario};
 use crate::explore::programs::launch::Launcher;
 use crate::explore::programs::oracles::{self, ORACLES};
 use crate::explore::programs::page::page;
+use crate::explore::programs::reference::Reference;
 use crate::explore::programs::report::{ProgramReport, ScenarioReport};
 use crate::explore::programs::search::{self, Delayed, Explored, ProgramOptions, ScenarioSubject};
 use crate::explore::programs::shrink::shrink;
+use crate::explore::programs::worker::BEGINNING;
 use crate::explore::search::Strategy;
 use crate::explore::search::runs::UnknownPoint;
 use crate::guest::ProgramTime;
@@ -246,7 +248,7 @@ fn subjects(program: &ExploredProgram, own: &ProgramArgs) -> Result<Vec<Scenario
             let problem = Problem::of_file(file, format!("unable to read the scenario: {error}"), None);
             CliError::BadFixtures(Problems(vec![problem]))
         })?;
-        let scenario = Scenario { file: file.clone(), text, manifests: manifests.clone() };
+        let scenario = Scenario { file: file.clone(), text, manifests: manifests.clone(), steps: None };
         search::subject(program, scenario).map_err(CliError::BadFixtures)
     };
     let subjects: Vec<ScenarioSubject> = own.scenario.iter().map(read).collect::<Result<_, _>>()?;
@@ -288,6 +290,26 @@ fn definitions(paths: &[PathBuf]) -> Result<Vec<Value>, CliError> {
     Ok(objects)
 }
 
+/// A scenario, or the beginning of one with the plans to try.
+type ToExplore = (ScenarioSubject, Option<Vec<Vec<PlannedFault>>>);
+
+/// Returns the beginnings of a scenario that may show what its later steps hide.
+fn beginnings(subject: &ScenarioSubject, explored: &Explored) -> Vec<ToExplore> {
+    let beginning =
+        |(step, plans): (&usize, &Vec<Vec<PlannedFault>>)| Some((subject.beginning(*step).ok()?, Some(plans.clone())));
+    explored.strayed.iter().filter_map(beginning).collect()
+}
+
+fn tell_divergence(reference: &Reference) {
+    if reference.alike < 1.0 {
+        let part = reference.alike * 100.0;
+        let first = reference.divergence.as_deref().unwrap_or_default();
+        notify(&format!(
+            "plumbline: {part:.0} % of the requests are the same in all runs without faults; the first difference: {first}"
+        ));
+    }
+}
+
 /// Explores all scenarios and writes the report.
 fn explored(
     command: &str,
@@ -305,39 +327,45 @@ fn explored(
     };
     let mut failed = None;
     let stopwatch = Stopwatch::start();
-    for subject in subjects {
+    // Scenarios, and beginnings of them with the plans to try.
+    let mut all: VecDeque<ToExplore> = subjects.iter().map(|subject| (subject.clone(), None)).collect();
+    while let Some((subject, given)) = all.pop_front() {
+        let subject = &subject;
         let budget = args.budget.map(|budget| budget.saturating_sub(stopwatch.elapsed()));
         let file = subject.scenario.file.display().to_string();
         if let Some(why) = reason_to_end(budget, options.fail_fast && report.has_findings()) {
+            if given.is_some() {
+                continue;
+            }
             report.scenarios.push(ScenarioReport::left_out(&subject.fixture.id, &file, why));
             continue;
         }
         notify(&format!("plumbline: {}: {} runs without faults", subject.fixture.id, options.references));
         let reference = match search::reference(subject, launcher, options) {
             Ok(reference) => reference,
+            Err(_) if given.is_some() => continue,
             Err(why) => {
                 report.scenarios.push(ScenarioReport::refused(&subject.fixture.id, &file, why.to_string()));
                 continue;
             }
         };
-        if reference.alike < 1.0 {
-            let part = reference.alike * 100.0;
-            let first = reference.divergence.as_deref().unwrap_or_default();
-            notify(&format!(
-                "plumbline: {part:.0} % of the requests are the same in all runs without faults; the first difference: {first}"
-            ));
-        }
+        tell_divergence(&reference);
         // The runs without faults count.
         let left = args.budget.map(|budget| budget.saturating_sub(stopwatch.elapsed()));
         let options = &ProgramOptions { budget: left, ..options.clone() };
         let mut next = explore::PROGRESS;
         let watched = io::stderr().is_terminal();
-        let explored = search::explore(subject, reference, launcher, options, |progress| {
+        let explored = search::explore((subject, given.as_deref()), reference, launcher, options, |progress| {
             if progress.wall >= next && (watched || progress.wall >= next + explore::PROGRESS * 5) {
                 notify(&explore::line(progress, args.budget));
                 next = progress.wall + explore::PROGRESS;
             }
         });
+        if given.is_none() {
+            beginnings(subject, &explored).into_iter().rev().for_each(|beginning| all.push_front(beginning));
+        } else if explored.findings.is_empty() {
+            continue;
+        }
         let fixtures = if args.no_shrink { BTreeMap::new() } else { shrunk(subject, &explored, launcher, options) };
         if let Some(folder) = &args.keep {
             keep(folder, &explored, &fixtures)?;
@@ -444,7 +472,16 @@ fn replay(
     options: &ProgramOptions,
 ) -> Result<Exit, CliError> {
     let known: BTreeSet<&str> = subjects.iter().map(|subject| &*subject.fixture.id).collect();
-    let Some(subject) = subjects.iter().find(|subject| subject.fixture.id == token.fixture) else {
+    let (whole, steps) = match token.fixture.rsplit_once(BEGINNING) {
+        Some((whole, steps)) => (whole, steps.parse().ok()),
+        None => (&*token.fixture, None),
+    };
+    let found = subjects.iter().find(|subject| subject.fixture.id == whole);
+    let found = found.and_then(|subject| match steps {
+        Some(steps) => subject.beginning(steps).ok(),
+        None => Some(subject.clone()),
+    });
+    let Some(subject) = &found else {
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
         return Err(CliError::Nothing(format!("there is no scenario {}; --scenario names {known}", token.fixture)));
     };

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 const OPERATOR: &str = "python3 harness/suite/tests/it/programs/widgets.py {server} {token-file} {ca-file}";
 const SCENARIO: &str = "harness/suite/tests/it/programs/widgets.yaml";
+const MENDED: &str = "harness/suite/tests/it/programs/mended.yaml";
 
 fn can_run() -> bool {
     if Command::new("python3").arg("--version").output().is_err() {
@@ -31,6 +32,11 @@ fn plumbline(arguments: &[&str]) -> Output {
 
 /// Explores the operator with this mistake, or a sound one.
 fn explored(bug: &str, flags: &[&str]) -> (Option<i32>, String, String) {
+    explored_in(SCENARIO, bug, flags)
+}
+
+/// The same with this scenario.
+fn explored_in(scenario: &str, bug: &str, flags: &[&str]) -> (Option<i32>, String, String) {
     let bug = format!("BUG={bug}");
     // A machine with other work is no reason to give a run up.
     let own = [
@@ -38,7 +44,7 @@ fn explored(bug: &str, flags: &[&str]) -> (Option<i32>, String, String) {
         "--command",
         OPERATOR,
         "--scenario",
-        SCENARIO,
+        scenario,
         "--command-env",
         &bug,
         "--http",
@@ -78,6 +84,21 @@ fn each_planted_mistake_is_found(#[case] bug: &str, #[case] plan: &str, #[case] 
     }
     let (code, out, err) = explored(bug, &["--replay", &format!("scenario/widgets:{plan}")]);
     assert!(code == Some(100) && out.contains(&format!("✗ {fingerprint}")), "{out}{err}");
+}
+
+/// The second change brings what was dropped after a conflict, so that only the beginning of the scenario shows it.
+#[rstest]
+#[case::at_the_end("no-retry", "scenario/mended", "no breach")]
+#[case::before_the_second_change("no-retry", "scenario/mended~1", "✗ end state · configmaps · data.size")]
+#[case::a_sound_operator("", "scenario/mended~1", "no breach")]
+fn a_mistake_that_a_later_step_mends_is_found(#[case] bug: &str, #[case] scenario: &str, #[case] expected: &str) {
+    if !can_run() {
+        return;
+    }
+    let plan = format!("{scenario}:409@PUT:configmaps/a-data#1");
+    let (code, out, err) = explored_in(MENDED, bug, &["--replay", &plan]);
+    let wanted = if expected.starts_with('✗') { 100 } else { 0 };
+    assert!(code == Some(wanted) && out.contains(expected), "{out}{err}");
 }
 
 /// The example of the manual is the scenario that these tests explore.

@@ -10,11 +10,14 @@ use crate::explore::blind::{blind, lacks_precondition, undone};
 use crate::explore::breach::Breach;
 use crate::explore::knowledge::Knowledge;
 use crate::explore::left::{LEFT, left};
+use crate::invariants;
 use crate::metadata;
-use crate::transcript::{Attributed as _, Delivery, Exchange, TranscriptEntry};
+use crate::transcript::{Attributed as _, Delivery, EntryKind, Exchange, TranscriptEntry};
 
 /// Statuses of requests that cannot succeed as they are.
 const INVALID: [u16; 4] = [400, 405, 415, 422];
+/// The oracle of requests that are repeated without a pause.
+const STORMS: &str = "storm";
 /// Refusals of a request from which on it is repeated in vain.
 const REFUSALS: usize = 5;
 
@@ -24,6 +27,7 @@ pub(super) fn judge_alone(run: &Run<'_>, quiet: usize, deliveries: &[Delivery], 
     let begin = ObjectStates::new(run, NAMESPACE);
     let mut found = overwritten(&begin, entries, deliveries);
     found.extend(refused(entries));
+    found.extend(storms(entries));
     found.extend(left_behind(&begin.after(entries), entries, collects_garbage));
     found
 }
@@ -63,6 +67,21 @@ fn refused(entries: &[TranscriptEntry]) -> Vec<Breach> {
             found.push(Breach { resource: request.resource.clone(), ..breach });
         }
     }
+    found
+}
+
+/// Returns requests that are repeated without a pause, as after an error that is not waited for.
+fn storms(entries: &[TranscriptEntry]) -> Vec<Breach> {
+    let breach = |entry: &TranscriptEntry| match &entry.what {
+        EntryKind::Request(exchange) => {
+            let request = &exchange.request;
+            let text = format!("{}, {}", line(entry, exchange), invariants::storm_text());
+            Some(Breach { resource: request.resource.clone(), ..Breach::of_run(STORMS, &request.verb, entry.at, text) })
+        }
+        _ => None,
+    };
+    let mut found: Vec<Breach> = invariants::storms_of_instants(entries).into_iter().filter_map(breach).collect();
+    found.dedup_by_key(|breach| breach.fingerprint());
     found
 }
 

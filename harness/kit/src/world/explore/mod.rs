@@ -15,7 +15,7 @@ use super::objects::NAMESPACE;
 use super::{COMPARED, Error, Result, World, WorldBuilder, in_own_thread, transcript};
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{is_subject_write, line};
-use crate::explore::breach::{self, Breach};
+use crate::explore::breach::{self, Breach, END_STATE};
 use crate::explore::faults::inject::RESTART_AFTER;
 use crate::explore::faults::plan::FaultPlan;
 use crate::explore::faults::point::{FaultPoint, is_lease_or_review, points};
@@ -30,6 +30,8 @@ use crate::invariants;
 use crate::time::Stopwatch;
 use crate::transcript::{Attributed as _, ChangeKind, EntryKind, RecordedJson, TranscriptEntry};
 use alone::judge_alone;
+pub(super) use beginnings::Advances;
+use beginnings::{Beginning, TriedBeginnings};
 
 /// Runs of an exploration that sets no other number.
 const RUNS: usize = 400;
@@ -117,6 +119,7 @@ struct ExploredWorld {
     created: BTreeMap<String, usize>,
     /// The breaches that the run shows by itself.
     alone: Vec<Breach>,
+    beginnings: Vec<Beginning>,
     /// Number of entries of the transcript.
     length: usize,
     /// The world started a controller, so that it can start it again.
@@ -124,8 +127,17 @@ struct ExploredWorld {
     text: String,
 }
 
-/// Runs without faults, by the time that they have beside the usual one.
-type References = BTreeMap<Duration, ExploredWorld>;
+/// The length of a run.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct RunLength {
+    /// The time that it has beside the usual one.
+    extra: Duration,
+    /// The number of the advance with which the test ends; `None` if it is the whole test.
+    last: Option<usize>,
+}
+
+/// Runs without faults.
+type References = BTreeMap<RunLength, ExploredWorld>;
 
 /// A run with a fault, and the run without it that is as long.
 struct ComparedWorlds<'r> {
@@ -183,7 +195,8 @@ impl Explorer {
     ///   fault.
     /// - **alive**: no controller fails, panics or loops.
     /// - **rules**: what [`World::uphold`] and [`World::always`] promise holds.
-    /// - **end state**: the objects are those of the run without faults, but for versions, uids and times.
+    /// - **end state**: the objects are those of the run without faults, but for versions, uids and times. If they are
+    ///   not before a step that follows [`World::advance`], which may hide that, the test is repeated up to there.
     /// - **quiet**: converged controllers change nothing for ten minutes.
     /// - **fresh**: controllers that start again change nothing.
     /// - **creations**: the controllers create no more objects than without the fault, also none that they delete
@@ -192,8 +205,9 @@ impl Explorer {
     ///   state.
     /// - **left**: nothing is left that they made for a custom object that was deleted.
     /// - **refused**: they send no request five times that the server refuses as invalid.
+    /// - **storm**: they send no request more than 20 times within a second, each a moment after the one before.
     ///
-    /// The last three judge the run without faults as well.
+    /// The last four judge the run without faults as well.
     ///
     /// A line on standard error says how many faults were tried, also if nothing was found.
     ///
@@ -207,6 +221,7 @@ impl Explorer {
     }
 
     /// Runs `test` with the fault that a finding names, such as `drop@PATCH:configmaps/a#1`, and prints the transcript.
+    /// With `~2` at its end, the test ends with its second advance.
     ///
     /// # Errors
     ///
@@ -220,10 +235,11 @@ impl Explorer {
         let _alone = COMPARED.lock();
         let mut references = self.references(test)?;
         let watch = Stopwatch::start();
-        let first = &references[&Duration::ZERO];
+        let first = &references[&RunLength::default()];
         let plans = plans(&first.points, first.can_crash);
         let mut summary = ExploreSummary { tried: 0, planned: plans.len(), points: first.points.len() };
         let mut findings = Findings::default();
+        let mut beginnings = TriedBeginnings::default();
         for breach in &first.alone {
             findings.add(&FaultPlan::default(), breach);
         }
@@ -232,13 +248,8 @@ impl Explorer {
                 break;
             }
             summary.tried += 1;
-            let mut breaches = judge(self.run_with((disturbance, &point), &mut references, test)?);
-            let plan = FaultPlan { faults: vec![(disturbance, point)], ..FaultPlan::default() };
-            // A run counts once for each finding.
-            breaches.sort_by_key(Breach::fingerprint);
-            breaches.dedup_by_key(|breach| breach.fingerprint());
-            for breach in &breaches {
-                findings.add(&plan, breach);
+            for (plan, breach) in self.breaches((disturbance, &point), &mut references, &mut beginnings, test)? {
+                findings.add(&plan, &breach);
             }
         }
         let required = match self.share {
@@ -259,11 +270,45 @@ impl Explorer {
         Ok(summary)
     }
 
+    /// Runs the test with a fault. A run that ends well is repeated without the steps that may have mended it.
+    fn breaches(
+        &self,
+        fault: (Disturbance, &FaultPoint),
+        references: &mut References,
+        beginnings: &mut TriedBeginnings,
+        test: &(impl AsyncFn(&World) -> Result + Sync),
+    ) -> Result<Vec<(FaultPlan, Breach)>> {
+        let compared = self.run_with(fault, None, references, test)?;
+        let mut found: Vec<(Option<usize>, Breach)> =
+            judge(&compared).into_iter().map(|breach| (None, breach)).collect();
+        let ends_well =
+            compared.explored.ending.is_none() && found.iter().all(|(_, breach)| breach.oracle != END_STATE);
+        // A beginning that cannot end there by itself is not explored.
+        if let Some(last) = ends_well.then(|| beginnings.next(&compared, fault)).flatten()
+            && let Ok(compared) = self.run_with(fault, Some(last), references, test)
+        {
+            found.extend(judge(&compared).into_iter().map(|breach| (Some(last), breach)));
+        }
+        // A run counts once for each finding.
+        found.sort_by_key(|(last, breach)| (breach.fingerprint(), *last));
+        found.dedup_by_key(|(_, breach)| breach.fingerprint());
+        let faults = vec![(fault.0, fault.1.clone())];
+        let plan = |last: Option<usize>| FaultPlan {
+            fixture: last.map(|last| format!("~{last}")).unwrap_or_default(),
+            faults: faults.clone(),
+        };
+        Ok(found.into_iter().map(|(last, breach)| (plan(last), breach)).collect())
+    }
+
     fn run_again(&self, plan: &str, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result {
         let _alone = COMPARED.lock();
         let mut references = self.references(test)?;
-        let points = references[&Duration::ZERO].points.clone();
-        let found = plan.split_once('@').and_then(|(name, point)| {
+        let points = references[&RunLength::default()].points.clone();
+        let (faults, last) = match plan.rsplit_once('~') {
+            Some((faults, last)) => (faults, last.parse().ok()),
+            None => (plan, None),
+        };
+        let found = faults.split_once('@').and_then(|(name, point)| {
             let point = points.iter().find(|known| known.to_string() == point)?;
             Some((Disturbance::parse(name)?, point))
         });
@@ -275,9 +320,9 @@ impl Explorer {
             };
             return Err(Error::new(format!("no run has the plan `{plan}`; its points: {}{more}", known.join(", "))));
         };
-        let compared = self.run_with((disturbance, point), &mut references, test)?;
+        let compared = self.run_with((disturbance, point), last, &mut references, test)?;
         print(&compared.explored.text);
-        match judge(compared).into_iter().next() {
+        match judge(&compared).into_iter().next() {
             Some(breach) => Err(Error::new(format!("{}: {}", breach.fingerprint(), breach.text))),
             None => Ok(()),
         }
@@ -285,19 +330,19 @@ impl Explorer {
 
     /// Runs the test without faults, twice. Another run before them fills the caches of the process.
     fn references(&self, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<References> {
-        self.run_without(Duration::ZERO, test)?;
-        let reference = self.run_without(Duration::ZERO, test)?;
-        let again = self.run_without(Duration::ZERO, test)?;
+        self.run_without(RunLength::default(), test)?;
+        let reference = self.run_without(RunLength::default(), test)?;
+        let again = self.run_without(RunLength::default(), test)?;
         if let Some(difference) = transcript::first_difference(&reference.text, &again.text) {
             let text = "the test is not deterministic, so faults cannot be aimed: a second run differs from the first";
             return Err(Error::new(format!("{text} {difference}")));
         }
-        Ok(References::from([(Duration::ZERO, reference)]))
+        Ok(References::from([(RunLength::default(), reference)]))
     }
 
-    /// Runs the test without faults, with this time beside the usual one.
-    fn run_without(&self, extra: Duration, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploredWorld> {
-        let explored = self.run(None, (extra, ENTRIES_WITHOUT), test)?;
+    /// Runs the test without faults.
+    fn run_without(&self, length: RunLength, test: &(impl AsyncFn(&World) -> Result + Sync)) -> Result<ExploredWorld> {
+        let explored = self.run(None, (length, ENTRIES_WITHOUT), test)?;
         match &explored.ending {
             Some(Breach { oracle, text, .. }) => Err(Error::new(format!("without any fault: {oracle}: {text}"))),
             None => Ok(explored),
@@ -308,27 +353,28 @@ impl Explorer {
     fn run_with<'r>(
         &self,
         fault: (Disturbance, &FaultPoint),
+        last: Option<usize>,
         references: &'r mut References,
         test: &(impl AsyncFn(&World) -> Result + Sync),
     ) -> Result<ComparedWorlds<'r>> {
-        let extra = whole_minutes(fault.0.duration());
-        let reference = match references.entry(extra) {
+        let length = RunLength { extra: whole_minutes(fault.0.duration()), last };
+        let reference = match references.entry(length) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(free) => free.insert(self.run_without(extra, test)?),
+            Entry::Vacant(free) => free.insert(self.run_without(length, test)?),
         };
         let limit = reference.length * ENTRIES.0 + ENTRIES.1;
-        let explored = self.run(Some(fault), (extra, limit), test)?;
+        let explored = self.run(Some(fault), (length, limit), test)?;
         Ok(ComparedWorlds { reference, explored })
     }
 
     fn run(
         &self,
         fault: Option<(Disturbance, &FaultPoint)>,
-        (extra, limit): (Duration, usize),
+        limits: (RunLength, usize),
         test: &(impl AsyncFn(&World) -> Result + Sync),
     ) -> Result<ExploredWorld> {
         in_own_thread(|| {
-            let run = || self.world.run_virtual(run_world(self.world.clone(), fault, (extra, limit), test));
+            let run = || self.world.run_virtual(run_world(self.world.clone(), fault, limits, test));
             match std::panic::catch_unwind(AssertUnwindSafe(run)) {
                 Ok(explored) => explored?,
                 Err(panic) => {
@@ -352,6 +398,7 @@ impl ExploredWorld {
             fresh: Vec::new(),
             created: BTreeMap::new(),
             alone: Vec::new(),
+            beginnings: Vec::new(),
             length: 0,
             can_crash: false,
             text: String::new(),
@@ -362,7 +409,7 @@ impl ExploredWorld {
 async fn run_world(
     builder: WorldBuilder,
     fault: Option<(Disturbance, &FaultPoint)>,
-    (extra, limit): (Duration, usize),
+    (length, limit): (RunLength, usize),
     test: &impl AsyncFn(&World) -> Result,
 ) -> Result<ExploredWorld> {
     let world = builder.make()?;
@@ -379,7 +426,7 @@ async fn run_world(
         }
         steps = injection.steps;
     }
-    let history = std::pin::pin!(history(&world, extra, test));
+    let history = std::pin::pin!(history(&world, length, test));
     let steps = std::pin::pin!(run_steps(&world, steps));
     let played = std::pin::pin!(async {
         match select(history, steps).await {
@@ -425,14 +472,25 @@ async fn runs_away(world: &World, limit: usize) -> String {
     )
 }
 
-/// Runs the test, lets the controllers converge, with this much time beside the usual, and starts them again.
-async fn history(world: &World, extra: Duration, test: &impl AsyncFn(&World) -> Result) -> ExploredWorld {
+/// Runs the test up to its last advance.
+async fn test_until(world: &World, last: Option<usize>, test: &impl AsyncFn(&World) -> Result) -> Result {
+    let test = std::pin::pin!(world.guard(test(world)));
+    let Some(last) = last else { return test.await };
+    match select(test, world.advances.end_with(last)).await {
+        Either::Left((result, _)) => result,
+        Either::Right(_) => Ok(()),
+    }
+}
+
+/// Runs the test, lets the controllers converge, and starts them again.
+async fn history(world: &World, length: RunLength, test: &impl AsyncFn(&World) -> Result) -> ExploredWorld {
     let ended = |oracle, error: Error| ExploredWorld::ended(oracle, error.message().to_owned());
-    if let Err(error) = world.guard(test(world)).await {
+    if let Err(error) = test_until(world, length.last, test).await {
         let oracle = if world.shared.check().is_err() { breach::ALIVE } else { "test" };
         return ended(oracle, error);
     }
-    if let Err(error) = world.advance_by(SETTLING.converge + extra).await {
+    let tested = world.server().transcript().len();
+    if let Err(error) = world.advance_by(SETTLING.converge + length.extra).await {
         return ended(breach::ALIVE, error);
     }
     let converged = world.server().transcript().len();
@@ -466,6 +524,7 @@ async fn history(world: &World, extra: Duration, test: &impl AsyncFn(&World) -> 
             fresh: changes_by_controllers(entries, quiet, entries.len()),
             created: created_by_controllers(&entries[..converged.min(entries.len())]),
             alone: judge_alone(run, quiet, &deliveries, collects_garbage),
+            beginnings: world.advances.beginnings(&entries[..tested.min(entries.len())]),
             length: entries.len(),
             can_crash,
             text,
@@ -553,13 +612,17 @@ fn plans(points: &[FaultPoint], can_crash: bool) -> Vec<(Disturbance, FaultPoint
     in_turns(plans)
 }
 
+/// Returns the first state of an object that one of two runs changes.
+fn initial_of(reference: &ExploredWorld, explored: &ExploredWorld) -> impl Fn(&Key) -> Option<RecordedJson> {
+    |key| reference.initial.get(key).or_else(|| explored.initial.get(key)).cloned()
+}
+
 /// Returns the breaches of a run with a fault.
-fn judge(ComparedWorlds { reference, explored }: ComparedWorlds<'_>) -> Vec<Breach> {
+fn judge(ComparedWorlds { reference, explored }: &ComparedWorlds<'_>) -> Vec<Breach> {
     if let Some(breach) = &explored.ending {
         return vec![breach.clone()];
     }
-    let initial = |key: &Key| reference.initial.get(key).or_else(|| explored.initial.get(key)).cloned();
-    let all = differences(initial, &by_part(&reference.objects), &by_part(&explored.objects));
+    let all = differences(initial_of(reference, explored), &by_part(&reference.objects), &by_part(&explored.objects));
     let mut breaches: Vec<Breach> = all.into_iter().map(|found| found.into_breach(Duration::ZERO, NAMESPACE)).collect();
     let is_known = |breach: &Breach| reference.alone.iter().any(|known| known.fingerprint() == breach.fingerprint());
     // What is left shows in the end state, too.
@@ -595,9 +658,12 @@ fn described(findings: &Findings, summary: &ExploreSummary) -> String {
         let fingerprint = &finding.fingerprint;
         let runs = finding.runs;
         let _ = write!(text, "\n✗ {fingerprint} ({runs} runs)\n    {}", finding.breach);
-        let repeated = match &*plan.faults {
-            [] => "it happens without any fault".to_owned(),
-            _ => format!("repeat it with Explorer::new().replay(\"{}\", test)", plan.token().faults_text()),
+        let faults = plan.token().faults_text();
+        let hidden = if plan.fixture.is_empty() { "" } else { "before a later step of the test hides it; " };
+        let repeated = if plan.faults.is_empty() {
+            "it happens without any fault".to_owned()
+        } else {
+            format!("{hidden}repeat it with Explorer::new().replay(\"{faults}{}\", test)", plan.fixture)
         };
         let _ = write!(text, "\n    {repeated}");
     }
@@ -652,5 +718,8 @@ impl super::controllers::WorldState {
 }
 
 mod alone;
+mod beginnings;
+#[cfg(test)]
+mod mistakes;
 #[cfg(test)]
 mod tests;

@@ -41,6 +41,9 @@ pub struct Scenario {
     pub text: String,
     /// Objects that exist before those of the scenario: custom resource definitions, for the most part.
     pub manifests: Vec<Value>,
+    /// The number of its steps that count, if it is a beginning.
+    #[serde(default)]
+    pub steps: Option<usize>,
 }
 
 /// A run to make.
@@ -244,6 +247,12 @@ pub struct Facts {
     pub points: Vec<Point>,
     /// The objects at the end.
     pub state: EndState,
+    /// The objects before steps, by the step's index; in runs without an expected state alone.
+    #[serde(default)]
+    pub before: BTreeMap<usize, EndState>,
+    /// The steps before which the objects were not those of the run without the fault.
+    #[serde(default)]
+    pub strayed: Vec<usize>,
     /// The locks of the program's leader.
     #[serde(default)]
     pub locks: BTreeSet<String>,

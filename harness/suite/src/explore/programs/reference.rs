@@ -123,11 +123,17 @@ impl Reference {
             alike = alike.min(part);
             divergence = divergence.or(first);
             facts.state.learn(&other.state, &mut volatile);
+            for (step, state) in &facts.before {
+                if let Some(other) = other.before.get(step) {
+                    state.learn(other, &mut volatile);
+                }
+            }
         }
         if alike < least_alike {
             return Err(ReferenceError::Differs { alike, first: divergence.unwrap_or_default() });
         }
-        let expected = Expected { state: facts.state.clone(), volatile, locks, finalizers };
+        let before = facts.before.clone();
+        let expected = Expected { state: facts.state.clone(), volatile, locks, finalizers, before };
         Ok(Self { facts, expected, alike, divergence })
     }
 

@@ -21,6 +21,8 @@ pub struct ProgramScript {
     pub converged: usize,
     /// Index of the step with which the quiet window ends.
     pub quiet: usize,
+    /// The steps of the scenario that come later than those before them: index and time.
+    pub later: Vec<(usize, Duration)>,
 }
 
 /// A fault that no program knows.
@@ -88,6 +90,8 @@ pub fn script(fixture: &Fixture, job: &WorkerJob, faults: &[PlannedFault]) -> Pr
         let late = |step: &&mut Step| step.at > Duration::from_millis(after);
         fixture.steps.iter_mut().filter(late).for_each(|step| step.delay(Duration::from_millis(by)));
     }
+    let times: Vec<Duration> = fixture.steps.iter().map(|step| step.at).collect();
+    let later = times.iter().copied().enumerate().skip(1).filter(|(index, at)| *at > times[index - 1]).collect();
     let mut given = fixture.given.clone();
     let mut injected: Vec<(Duration, Vec<Action>)> = Vec::new();
     let mut armed = Vec::new();
@@ -125,7 +129,7 @@ pub fn script(fixture: &Fixture, job: &WorkerJob, faults: &[PlannedFault]) -> Pr
     let steps = builder.steps;
     let fixture = Fixture { given, steps, expect: Vec::new(), traffic: Traffic::default(), ..fixture };
     checkpoints.push(converged);
-    ProgramScript { fixture, checkpoints, converged, quiet }
+    ProgramScript { fixture, checkpoints, converged, quiet, later }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use plumbline::explore::breach::Breach;
+use plumbline::explore::breach::{Breach, END_STATE};
 use plumbline::explore::faults::plan::{FaultPlan, Token};
 use plumbline::explore::findings::Findings;
 use plumbline::fixture::Fixture;
@@ -35,6 +35,9 @@ const FRESH: u64 = 300_000;
 const RECOVERY: u64 = 3_600_000;
 /// Number of plans of a breach that are tried with this delay.
 const MOST_DELAYED: u32 = 8;
+
+/// Number of plans of a kind that are tried without the steps that may have mended what they led to.
+const MOST_STRAYS: u32 = 2;
 
 /// Random combinations without a budget.
 const RANDOM: usize = 200;
@@ -120,6 +123,10 @@ pub struct Explored {
     pub wall: Duration,
     /// Runs that failed for reasons of the environment: the first reason, and how many.
     pub failed: Option<(String, u64)>,
+    /// The plans whose runs end well, but had other objects before this step, which may have mended that.
+    pub strayed: BTreeMap<usize, Vec<Vec<PlannedFault>>>,
+    /// The number of strayed plans by step, fault and request.
+    strays: BTreeMap<(usize, String), u32>,
 }
 
 /// Returns the text of a plan: `scenario/web:crash-after@POST:pods#1`.
@@ -145,6 +152,15 @@ impl ScenarioSubject {
             fresh: FRESH,
             logs: std::path::PathBuf::new(),
         }
+    }
+
+    /// Returns the scenario up to a step.
+    ///
+    /// # Errors
+    ///
+    /// All problems of its text.
+    pub fn beginning(&self, steps: usize) -> Result<Self, plumbline::fixture::Problems> {
+        subject(&self.program, Scenario { steps: Some(steps), ..self.scenario.clone() })
     }
 
     /// Returns true if the scenario brings faults of its own.
@@ -244,9 +260,9 @@ fn random(single: &[PlannedFault], options: &ProgramOptions) -> Vec<Vec<PlannedF
     all
 }
 
-/// Explores a scenario after its runs without faults.
+/// Explores a scenario after its runs without faults: with these plans, or with those of the strategy.
 pub fn explore(
-    subject: &ScenarioSubject,
+    (subject, given): (&ScenarioSubject, Option<&[Vec<PlannedFault>]>),
     reference: Reference,
     launcher: &Launcher,
     options: &ProgramOptions,
@@ -261,7 +277,11 @@ pub fn explore(
     }
     let mut delayed = Delayed::new(subject, launcher);
     let own = subject.has_own_faults();
-    let (plans, equal) = if own { (vec![Vec::new()], 0) } else { plans(&reference, options) };
+    let (plans, equal) = match given {
+        Some(given) => (given.to_vec(), 0),
+        None if own => (vec![Vec::new()], 0),
+        None => plans(&reference, options),
+    };
     (explored.planned, explored.equal) = (plans.len(), equal);
     let plans = Arc::new(plans);
     let job = jobs_of(subject, &reference, plans.clone(), own);
@@ -341,10 +361,26 @@ impl Explored {
         }
         self.unfit += u64::from(!facts.idle_faults.is_empty());
         let token = plan_of(&self.scenario, plan);
-        for breach in counted(oracles::judge(reference, facts), options) {
+        let breaches: Vec<Breach> = counted(oracles::judge(reference, facts), options).collect();
+        self.note_stray(plan, facts, &breaches);
+        for breach in breaches {
             if delayed.confirms(reference, plan, &breach) {
                 self.add(&token, plan, &breach, facts);
             }
+        }
+    }
+
+    /// Notes a plan whose run ends well and had other objects before a step, unless enough of its kind were noted. Of
+    /// such steps the first counts: those that come while the program has not recovered may make another end right.
+    fn note_stray(&mut self, plan: &[PlannedFault], facts: &Facts, breaches: &[Breach]) {
+        let ends_well = facts.ending.is_none() && breaches.iter().all(|breach| breach.oracle != END_STATE);
+        let Some(step) = facts.strayed.first().copied().filter(|_| ends_well && !plan.is_empty()) else { return };
+        let name = |(fault, point): &PlannedFault| format!("{fault}@{} {}", point.verb, point.plural);
+        let kind = plan.iter().map(name).collect::<Vec<_>>().join(",");
+        let count = self.strays.entry((step, kind)).or_default();
+        *count += 1;
+        if *count <= MOST_STRAYS {
+            self.strayed.entry(step).or_default().push(plan.to_vec());
         }
     }
 
@@ -415,7 +451,8 @@ impl<'a> Delayed<'a> {
         };
         let without = self.references.entry(delay).or_insert_with(|| {
             let facts = self.launcher.run(0, job(&[], None));
-            let expected = Expected { state: facts.state.clone(), ..reference.expected.clone() };
+            let before = facts.before.clone();
+            let expected = Expected { state: facts.state.clone(), before, ..reference.expected.clone() };
             Reference { facts, expected, ..reference.clone() }
         });
         let facts = self.launcher.run(0, job(plan, Some(without)));

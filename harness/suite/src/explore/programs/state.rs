@@ -48,6 +48,9 @@ pub struct Expected {
     /// The finalizers that the program adds or removes.
     #[serde(default)]
     pub finalizers: BTreeSet<String>,
+    /// The state before steps, by the step's index.
+    #[serde(default)]
+    pub before: BTreeMap<usize, EndState>,
 }
 
 impl Expected {

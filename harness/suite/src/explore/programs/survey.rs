@@ -37,6 +37,8 @@ const MOST_TEXT: usize = 400_000;
 const LOSS: Duration = Duration::from_mins(3);
 /// Time without any answer from which on a program has lost its server.
 const OUTAGE: Duration = Duration::from_secs(5);
+/// Most steps of a scenario before which states are compared.
+const MOST_BEGINNINGS: usize = 16;
 /// Renewals of a lock that are points.
 const LOCK_POINTS: u32 = 2;
 /// Parts of the output of a program that ends by a mistake of its own.
@@ -151,6 +153,7 @@ pub(super) fn survey(
             transcript: text(record, entries),
             ..Facts::default()
         };
+        (facts.before, facts.strayed) = before_steps(script, record, entries, expected);
         collect_requests(&mut facts, &entries[..quiet], begin, (&random, &locks));
         let written = |from: usize, to: usize| -> Vec<String> {
             let window = entries[..to].iter().filter(|entry| entry.seq >= from);
@@ -169,6 +172,28 @@ pub(super) fn survey(
         facts.finalizers = finalizers;
         facts
     })
+}
+
+/// Returns the states before the steps of the scenario; with an expected state the steps before which it is another.
+fn before_steps(
+    script: &ProgramScript,
+    record: &RunRecord,
+    entries: &[TranscriptEntry],
+    expected: Option<&Expected>,
+) -> (BTreeMap<usize, EndState>, Vec<usize>) {
+    let reached = script.later.iter().filter(|(_, at)| *at <= record.end).take(MOST_BEGINNINGS);
+    let mut states: BTreeMap<usize, EndState> = reached
+        .map(|(step, at)| {
+            let until = entries.partition_point(|entry| entry.at < *at);
+            (*step, state(record, &entries[..until], expected))
+        })
+        .collect();
+    let Some(expected) = expected else { return (states, Vec::new()) };
+    states.retain(|step, state| {
+        let wanted = expected.before.get(step);
+        wanted.is_some_and(|wanted| !wanted.differences(state, &expected.volatile).is_empty())
+    });
+    (BTreeMap::new(), states.into_keys().collect())
 }
 
 /// Returns the objects that the program deleted, with the requests.

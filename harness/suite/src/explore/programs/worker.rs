@@ -22,6 +22,9 @@ use crate::subject::command::Command;
 /// The hidden verb: `__plan JOB FACTS`.
 pub const VERB: &str = "__plan";
 
+/// The mark in the id of a scenario that ends with one of its steps: `scenario/widgets~2`.
+pub const BEGINNING: char = '~';
+
 /// Virtual time without a write before a checkpoint.
 const CALM: Duration = Duration::from_secs(20);
 
@@ -76,6 +79,10 @@ pub fn fixture(scenario: &Scenario) -> Result<Fixture, Problems> {
     let known = server_resources(&scenario.manifests);
     let mut fixture = parse::scenario(&scenario.file, &scenario.text, known)?;
     fixture.given.objects = scenario.manifests.iter().chain(fixture.given.objects.iter()).cloned().collect();
+    if let Some(steps) = scenario.steps {
+        fixture.steps.truncate(steps);
+        fixture.id = format!("{}{BEGINNING}{steps}", fixture.id);
+    }
     Ok(fixture)
 }
 
