@@ -147,7 +147,9 @@ async fn approve(agent: &ControllerClient, request: &Value, node: &str, path: &s
         let approved = json!({"type": "Approved", "status": "True", "reason": "AutoApproved",
             "message": format!("Auto approving {what} client certificate after SubjectAccessReview.")});
         let mut changed = request.clone();
-        changed["status"] = json!({"conditions": [approved]});
+        let mut conditions = array_field(&request["status"], "conditions").to_vec();
+        conditions.push(approved);
+        changed["status"]["conditions"] = Value::from(conditions);
         agent.replace(&format!("{path}/approval"), &changed).await;
         return;
     }

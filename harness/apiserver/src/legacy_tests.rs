@@ -302,6 +302,8 @@ async fn evictions_take_the_old_version() {
     created(&server, "/api/v1/namespaces/default/pods", pod).await;
     let eviction = json!({"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "p"}});
     created(&server, "/api/v1/namespaces/default/pods/p/eviction", eviction).await;
+    let (code, _) = send(&server, Method::GET, "/api/v1/namespaces/default/pods/p", Value::Null).await;
+    assert_eq!(code, 404, "it has no node, so that nothing has to end");
 }
 
 #[tokio::test]

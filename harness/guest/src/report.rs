@@ -73,6 +73,9 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
+/// The most spins that a report has.
+pub(crate) const MOST_SPINS: usize = 20;
+
 impl Report {
     /// Adds the account of another run, which took place beside this one: the sums, the longest real time, and the most
     /// threads of one of them.
@@ -89,7 +92,8 @@ impl Report {
         self.processes += other.processes;
         self.threads = self.threads.max(other.threads);
         self.left_over += other.left_over;
-        self.spins.extend_from_slice(&other.spins);
+        let free = MOST_SPINS.saturating_sub(self.spins.len());
+        self.spins.extend(other.spins.iter().take(free).cloned());
         for call in &other.unvirtual {
             let is_same = |known: &&mut UnvirtualCall| (&known.call, &known.program) == (&call.call, &call.program);
             match self.unvirtual.iter_mut().find(is_same) {
@@ -114,17 +118,13 @@ impl Display for Report {
         let elapsed = self.virtual_time.as_secs_f64();
         let real = self.real_time.as_secs_f64();
         write!(f, "virtual time: {elapsed:.3} s in {real:.3} s of real time")?;
-        if real > 0.0 && elapsed > real {
+        if real > 0.0 && elapsed >= 2.0 * real {
             write!(f, " ({:.0} times as fast)", elapsed / real)?;
         }
         writeln!(f)?;
-        writeln!(
-            f,
-            "{} processes, at most {} threads; {} hops, {} waits ({} timed out, {} naps)",
-            self.processes, self.threads, self.hops, self.waits, self.timeouts, self.naps
-        )?;
         if self.left_over > 0 {
-            writeln!(f, "killed at the end: {} processes that the command left", self.left_over)?;
+            let processes = if self.left_over == 1 { "process" } else { "processes" };
+            writeln!(f, "killed at the end: {} {processes} that the command left", self.left_over)?;
         }
         for Spin { program, thread, thread_id, processor_time, stack } in &self.spins {
             let place = if stack.is_empty() { String::new() } else { format!(", in {}", stack.join(" from ")) };

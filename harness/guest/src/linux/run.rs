@@ -12,7 +12,7 @@ use super::sys;
 use super::table::{Activity, Probe};
 use super::watch;
 use crate::outcome::{End, KILL, TERMINATE};
-use crate::report::Spin;
+use crate::report::{MOST_SPINS, Spin};
 
 /// The pauses between two attempts to prove rest, in nanoseconds. The first ones only let others run.
 const PAUSES: [u64; 8] = [0, 0, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000];
@@ -44,9 +44,6 @@ const POLLS: u32 = 8;
 const WORKS: u64 = 200_000_000;
 /// The most calls of a probe that do no work.
 const LOOKS: u32 = 50;
-
-/// The most spins that a report lists.
-const SPINS: usize = 20;
 
 impl Tracer {
     /// Runs until nothing is traced any more.
@@ -342,7 +339,7 @@ impl Tracer {
             return;
         }
         if self.crept == 0
-            && self.report.spins.len() < SPINS
+            && self.report.spins.len() < MOST_SPINS
             && let Some((thread, _)) = used.iter().max_by_key(|(_, time)| **time)
         {
             self.report.spins.push(Spin {

@@ -103,6 +103,12 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
         return Err(CliError::Usage(message.to_owned()));
     }
     check_subject(args, &given.claim)?;
+    std::fs::create_dir_all(&args.out).map_err(|error| {
+        CliError::Environment(format!("unable to create the folder {}: {error}", args.out.display()))
+    })?;
+    if let Some(path) = &args.output {
+        run::ensure_writable("the page", path)?;
+    }
     let made = args.out.join(YAML);
     let site = args.site.as_ref().map(|folder| SiteAfterRun::new(folder, &made)).transpose()?;
     let of_profile = Controller::parse(&args.profile);

@@ -17,6 +17,7 @@ use super::value::ValueError;
 use super::{CliError, notify, notify_all};
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, ClusterTime, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
+use crate::conformance::implementation;
 use crate::duration::parse_duration;
 use crate::guest::{self, ProgramTime};
 use crate::load::capacity::{self, Machine};
@@ -135,7 +136,7 @@ pub(super) struct CommandArgs {
     companion: Vec<(Controller, String)>,
 
     /// Features of level `extended` that the subject declares; globs such as `podgc.*`
-    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',', value_parser = feature)]
     features: Vec<String>,
 
     /// The command is ready when this URL returns 200, such as `http://127.0.0.1:{port}/readyz`
@@ -260,12 +261,20 @@ impl Environment {
     pub(super) fn close(mut self) -> Result<(), CliError> {
         let broken = self.test_bed.cluster.broken();
         let stopped = self.test_bed.cluster.stop();
-        if let Some(guests) = &self.test_bed.guests {
-            notify_all(&guests.close().map_err(CliError::environment)?);
-        }
+        let lost = match &self.test_bed.guests {
+            Some(guests) => {
+                notify_all(&guests.close().map_err(CliError::environment)?);
+                guests.lost()
+            }
+            None => Vec::new(),
+        };
         if let Some(signal) = signals::requested() {
             let why = format!("interrupted by {signal}; everything that was started has been stopped");
             return Err(CliError::Environment(why));
+        }
+        if !lost.is_empty() {
+            let why = format!("not run, because the process that runs fixtures failed:\n    {}", lost.join("\n    "));
+            return Err(with_logs(CliError::Environment(why), &mut self.scratch));
         }
         if let Some(why) = broken {
             let why = format!("the cluster failed during the run; later results are invalid: {why}");
@@ -429,6 +438,7 @@ impl EnvironmentArgs {
             ("--command-env", !self.about.command_env.is_empty()),
             ("--agent", !self.about.agent.is_empty()),
             ("--companion", !self.about.companion.is_empty()),
+            ("--features", !self.about.features.is_empty() && self.subject != Some(SubjectKind::External)),
             ("--ready-url", self.about.ready_url.is_some()),
             ("--ready-log", self.about.ready_log.is_some()),
             ("--metrics-url", self.about.metrics_url.is_some()),
@@ -441,7 +451,7 @@ impl EnvironmentArgs {
         !self.about.features.is_empty()
     }
 
-    /// Minimum tolerance for late events.
+    /// Returns the minimum tolerance for late events.
     pub(super) const fn tolerance(&self) -> Duration {
         self.tolerance
     }
@@ -460,7 +470,7 @@ impl EnvironmentArgs {
         self.start_in(fail_fast, None)
     }
 
-    /// The same; the fixtures of a program in virtual time run in processes of their own.
+    /// Starts the cluster and the subject; the fixtures of a program in virtual time run in processes of their own.
     ///
     /// # Errors
     ///
@@ -476,7 +486,12 @@ impl EnvironmentArgs {
         let started = self.test_bed(scratch.logs(), apart.is_some()).and_then(|mut test_bed| {
             let guests = apart.map(|apart| apart.guests(&scratch, test_bed.cluster.seed()));
             test_bed.guests = guests.transpose()?;
-            let start_up = self.check_start_up(&test_bed)?;
+            let start_up = self.check_start_up(&test_bed).inspect_err(|_| {
+                // The account says if the subject was busy.
+                if let Some(Ok(account)) = test_bed.guests.as_ref().map(|guests| guests.close()) {
+                    notify_all(&account);
+                }
+            })?;
             Ok((test_bed, start_up))
         });
         let (test_bed, start_up) = started.map_err(|error| with_logs(error, &mut scratch))?;
@@ -507,8 +522,9 @@ impl EnvironmentArgs {
     /// Returns an error if something is missing.
     pub(super) fn prepare(&self) -> Result<(TestBed, RunOptions), CliError> {
         let logs = self.logs.clone().unwrap_or_else(std::env::temp_dir);
-        std::fs::create_dir_all(&logs)
-            .map_err(|error| CliError::Environment(format!("{}: {error}", logs.display())))?;
+        std::fs::create_dir_all(&logs).map_err(|error| {
+            CliError::Environment(format!("unable to create the folder {}: {error}", logs.display()))
+        })?;
         Ok((self.test_bed(&logs, false)?, RunOptions { tolerance: self.tolerance, ..RunOptions::one_by_one() }))
     }
 
@@ -565,7 +581,7 @@ impl EnvironmentArgs {
             Some(signal) => format!("interrupted by {signal} before the first fixture"),
             None => format!(
                 "{name} does not start, so no fixture was run: {why}\n  \
-                 next: try its command line manually, or increase --ready-timeout"
+                 next: run its command line by hand; if it only needs more time, increase --ready-timeout"
             ),
         };
         if let Err(why) = test_bed.cluster.stop() {
@@ -580,7 +596,7 @@ impl EnvironmentArgs {
         self.seed.or_else(|| self.command.as_ref().map(|_| fastrand::u32(..).into()))
     }
 
-    /// Role that restricts the subject on a fake server.
+    /// Reads the role that restricts the subject on a fake server.
     fn role(&self) -> Result<Option<Role>, CliError> {
         match &self.subject_role {
             Some(_) if self.cluster != ClusterKind::Fake => {
@@ -720,6 +736,14 @@ pub fn variable(text: &str) -> Result<(String, String), ValueError> {
 fn agent(text: &str) -> Result<(Controller, Regex), ValueError> {
     let (of, pattern) = variable(text).map_err(|_| ValueError::new("expected CONTROLLER=REGEX"))?;
     Ok((controller(&of)?, Regex::new(&pattern).map_err(|error| ValueError::new(error.to_string()))?))
+}
+
+fn feature(text: &str) -> Result<String, ValueError> {
+    if implementation::is_feature(text) {
+        Ok(text.to_owned())
+    } else {
+        Err(ValueError::new(format!("there is no feature `{text}`; fixtures/README.md has the list")))
+    }
 }
 
 fn companion(text: &str) -> Result<(Controller, String), ValueError> {

@@ -55,6 +55,18 @@ fn words(argument: &Arg, given: &ArgMatches) -> Vec<String> {
     }
 }
 
+/// Returns the error for a first word that is a verb but for one letter: it would select fixtures whose ids have it.
+pub(super) fn misspelt_verb(word: &str) -> Option<CliError> {
+    let program = Cli::command();
+    let verb = nearest(word, program.get_subcommands().map(Command::get_name))?;
+    (strsim::osa_distance(word, verb) == 1).then(|| {
+        CliError::Usage(format!(
+            "`{word}` is not a verb (did you mean `plumbline {verb}`?); for the fixtures with it in their ids: \
+             plumbline run {word}"
+        ))
+    })
+}
+
 /// Returns the error for a first word that selects no fixture and is near a verb; otherwise `error` itself.
 pub(super) fn verb_instead(error: CliError, first_word: Option<&str>) -> CliError {
     match error {

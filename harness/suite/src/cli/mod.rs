@@ -166,6 +166,10 @@ pub fn main(fixtures: &'static [u8]) -> ExitCode {
     let explain_flags = hint::explain_flags(of_verb);
     let only_shows =
         matches!(cli.verb, Some(CliVerb::List(_) | CliVerb::Lint(_) | CliVerb::Schema | CliVerb::Explain(_)));
+    let misspelt = if cli.verb.is_none() { cli.run.first_filter().and_then(hint::misspelt_verb) } else { None };
+    if let Some(error) = misspelt {
+        return ended(PROGRAM, Err(error), true).into();
+    }
     if cli.needs_guest() {
         return run_in_guest();
     }

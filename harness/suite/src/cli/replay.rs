@@ -89,7 +89,9 @@ fn read(args: &ReplayArgs) -> Result<(RunOrigin, Vec<FixtureEvidence>), CliError
         |one: &FixtureEvidence| args.fixtures.is_empty() || args.fixtures.iter().any(|part| one.fixture.contains(part));
     evidence.retain(is_selected);
     if evidence.is_empty() {
-        return Err(CliError::Nothing(format!("{name} has no such fixture")));
+        let why =
+            if args.fixtures.is_empty() { "no failures: each fixture of its run passed" } else { "no such fixture" };
+        return Err(CliError::Nothing(format!("{name} has {why}")));
     }
     Ok((origin, evidence))
 }

@@ -125,6 +125,12 @@ pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError
         return watch::main(args, explain_flags);
     }
     let fixtures = args.select.load()?;
+    if let Some(path) = &args.output {
+        ensure_writable("the report", path)?;
+    }
+    if let Some(path) = &args.evidence {
+        ensure_writable("the archive", path)?;
+    }
     let environment = args.start(explain_flags)?;
     let report = run_once(args, explain_flags, &fixtures, &environment);
     environment.close()?;
@@ -171,6 +177,14 @@ impl Reporter for MultiReporter {
     fn event(&mut self, event: Event<'_>) -> io::Result<()> {
         self.0.iter_mut().try_for_each(|reporter| reporter.event(event))
     }
+}
+
+/// Checks before a run that a file can be written at its end. A file that is not there is created.
+pub(super) fn ensure_writable(what: &str, path: &Path) -> Result<(), CliError> {
+    let opened = File::options().append(true).create(true).open(path);
+    opened
+        .map(drop)
+        .map_err(|error| CliError::Environment(format!("unable to write {what} {}: {error}", path.display())))
 }
 
 /// Creates the output: a file, or standard output.

@@ -491,9 +491,9 @@ fn absent(spec: &WorldSpec) -> String {
             let _ = write!(lines, "\n  {line}");
         }
     }
-    let never = "no container runs here: logs, exec, attach and port-forward answer what annotations of pods say \
-                 (plumbline.dev/logs, exec, port-forward.PORT; over WebSocket, so kubectl port-forward does not work); \
-                 absent admission plugins: those of kinds that are not served";
+    let never = "no container runs here: annotations of pods (plumbline.dev/logs, exec, port-forward.PORT) say what \
+                 logs, exec, attach and port-forward answer; absent admission plugins: those of kinds that are not \
+                 served";
     if lines.is_empty() {
         return format!("a cluster with nodes, loops and controllers; {never}");
     }

@@ -16,6 +16,7 @@ use plumbline_apiserver::listener::write_private_file;
 use plumbline_guest::Outcome;
 use tokio_util::sync::CancellationToken;
 
+use super::run::ensure_writable;
 use super::serve::{self, ServeArgs};
 use super::{CliError, report_guest};
 use crate::duration::parse_duration;
@@ -29,6 +30,9 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Lines of the transcript that a failed run prints.
 const SHOWN: usize = 200;
+
+/// Characters of a line that it prints of them.
+const WIDTH: usize = 300;
 
 /// Flags of `test`.
 #[derive(Debug, clap::Args)]
@@ -90,6 +94,9 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
         }
         return run(args);
     }
+    if let Some(path) = &args.report {
+        ensure_writable("the report", path)?;
+    }
     let outcome = guest::run_again(|mut guest| {
         if let Some(epoch) = args.epoch {
             guest = guest.epoch(plumbline_guest::Epoch::Fixed(epoch));
@@ -122,6 +129,9 @@ fn write_report(path: &PathBuf, outcome: &Outcome) -> Result<(), CliError> {
 
 /// Serves the cluster and runs the command beside it.
 fn run(args: &TestArgs) -> Result<u8, CliError> {
+    if let Some(path) = &args.transcript {
+        ensure_writable("the transcript", path)?;
+    }
     serve::logging();
     let runtime = serve::runtime().map_err(CliError::environment)?;
     let outcome = runtime.block_on(serve_and_run(args));
@@ -216,7 +226,11 @@ fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), Cli
     } else {
         String::new()
     };
-    let text = lines.get(left_out..).unwrap_or_default().join("\n");
+    let cut = |line: &&str| match line.char_indices().nth(WIDTH) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => (*line).to_owned(),
+    };
+    let text = lines.get(left_out..).unwrap_or_default().iter().map(cut).collect::<Vec<_>>().join("\n");
     super::notify(&format!(
         "plumbline: the command ended with {status}; the transcript of the cluster{heading}:\n{text}"
     ));

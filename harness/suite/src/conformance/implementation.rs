@@ -159,11 +159,17 @@ fn url(text: &str) -> Result<(), Fail> {
 }
 
 fn feature(pattern: &str) -> Result<(), Fail> {
-    let known = || FEATURES.iter().map(|(name, _)| *name);
-    if known().any(|name| glob(pattern, name)) {
+    if is_feature(pattern) {
         return Ok(());
     }
-    Err(Fail::new(format!("there is no feature `{pattern}`")).did_you_mean(pattern, known()))
+    let known = FEATURES.iter().map(|(name, _)| *name);
+    Err(Fail::new(format!("there is no feature `{pattern}`")).did_you_mean(pattern, known))
+}
+
+/// Returns true if a pattern matches at least one feature.
+#[must_use]
+pub fn is_feature(pattern: &str) -> bool {
+    FEATURES.iter().any(|(name, _)| glob(pattern, name))
 }
 
 #[cfg(test)]

@@ -313,7 +313,7 @@ pub(super) fn moment(millis: u64) -> String {
 pub(crate) fn time_of<'a>(fixtures: impl IntoIterator<Item = &'a FixtureReport>) -> String {
     let sum =
         |(millis, micros), fixture: &FixtureReport| (millis + fixture.virtual_millis, micros + fixture.wall_micros);
-    match fixtures.into_iter().fold((0, 0), sum) {
+    match fixtures.into_iter().filter(|fixture| fixture.outcome.has_run()).fold((0, 0), sum) {
         (0, 0) => String::new(),
         (0, micros) => format!("{} on the wall clock", hours(micros / 1000)),
         (millis, _) => format!("{} of virtual time", hours(millis)),

@@ -36,9 +36,9 @@ pub enum RunError {
     /// The subject has not read what its controllers need within its time limit.
     #[error(
         "the subject never became ready: after {limit} s it has not listed or watched {} (if it does not implement all \
-         controllers under test, name those that it does: --subject-controllers ttl); the end of its log:\n    {}",
+         controllers under test, name those that it does: --subject-controllers ttl); {}",
         missing.join(", "),
-        log.join("\n    ")
+        if log.is_empty() { "its log is empty".to_owned() } else { format!("the end of its log:\n    {}", log.join("\n    ")) }
     )]
     NotWatching {
         /// The subject's time limit in seconds.

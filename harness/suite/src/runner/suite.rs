@@ -495,11 +495,17 @@ fn run_once(
 /// Runs `fixture` in another process, in virtual time.
 fn run_elsewhere(fixture: &Fixture, guests: &FixtureGuests, options: RunOptions) -> JudgedRun {
     let stopwatch = Stopwatch::start();
-    let mut judged = guests
-        .run(fixture, options.keeps_records)
-        .unwrap_or_else(|error| verdict::broken(fixture, &RunRecord::default(), &error.to_string()));
-    judged.report.wall_micros = micros(stopwatch.elapsed());
-    judged
+    match guests.run(fixture, options.keeps_records) {
+        Ok(mut judged) => {
+            judged.report.wall_micros = micros(stopwatch.elapsed());
+            judged
+        }
+        Err(error) => {
+            let mut judged = verdict::broken(fixture, &RunRecord::default(), "");
+            judged.report = verdict::blank(fixture, Outcome::NotRun, error.to_string());
+            judged
+        }
+    }
 }
 
 fn micros(duration: Duration) -> u64 {

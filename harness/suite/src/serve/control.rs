@@ -77,7 +77,13 @@ pub(super) async fn handle(world: &Arc<ServedWorld>, request: ApiRequest) -> Rep
         "/plumbline/clock" => clock(world, &request).await,
         "/plumbline/faults" => faults(world, &request),
         "/plumbline/state" => state(world, &request).await,
-        "/plumbline/transcript" if Query::parse(&request.query).get("format") == Some("text") => text(world, &request),
+        "/plumbline/transcript" => match Query::parse(&request.query).get("format") {
+            Some("text") => text(world, &request),
+            Some(format) if format != "json" => {
+                Err(ControlError::bad(format!("the format `{format}` is not known: use json or text")))
+            }
+            _ => return world.handle(request).await,
+        },
         "/plumbline/openapi.json" => read_only(&request).map(|()| Reply::json(200, OPENAPI)),
         _ => return world.handle(request).await,
     };

@@ -261,7 +261,7 @@ impl ExploreReport {
         }
         if !unreached.is_empty() {
             let names: Vec<&str> = unreached.iter().map(String::as_str).collect();
-            writeln!(out, "marks not reached: {}", names.join("; "))?;
+            writeln!(out, "marks not reached: {} situations ({})", names.len(), shortened(&names))?;
         }
         if !missed.is_empty() {
             writeln!(out, "marks not reached: {} rules ({})", missed.len(), shortened(&missed))?;

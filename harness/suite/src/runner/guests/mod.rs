@@ -44,6 +44,8 @@ pub struct FixtureGuests {
     live: Mutex<Vec<Weak<Running>>>,
     started: AtomicUsize,
     report: Mutex<Report>,
+    /// Fixtures without a result, with the reasons.
+    lost: Mutex<Vec<String>>,
 }
 
 /// A process, and the pipes to it.
@@ -92,6 +94,7 @@ impl FixtureGuests {
             live: Mutex::default(),
             started: AtomicUsize::new(0),
             report: Mutex::default(),
+            lost: Mutex::default(),
         });
         terminate_on_signal(Arc::downgrade(&guests));
         guests
@@ -110,12 +113,31 @@ impl FixtureGuests {
         }
     }
 
-    /// Runs a fixture.
+    /// Runs a fixture, once more if its process has ended instead.
     ///
     /// # Errors
     ///
-    /// Returns the reason why there is no result.
+    /// Returns the reason why there is no result, which is no statement about the subject.
     pub fn run(&self, fixture: &Fixture, keeps_record: bool) -> Result<JudgedRun, FixtureGuestError> {
+        let mut result = self.run_once(fixture, keeps_record);
+        if let Err(FixtureGuestError::Ended(_)) = result {
+            result = self.run_once(fixture, keeps_record);
+        }
+        if let Err(error) = &result
+            && signals::requested().is_none()
+        {
+            self.lost.lock().push(format!("{}: {error}", fixture.id));
+        }
+        result
+    }
+
+    /// Returns the fixtures without a result, with the reasons.
+    #[must_use]
+    pub fn lost(&self) -> Vec<String> {
+        self.lost.lock().clone()
+    }
+
+    fn run_once(&self, fixture: &Fixture, keeps_record: bool) -> Result<JudgedRun, FixtureGuestError> {
         let text = match self.texts.get(&fixture.file) {
             Some(text) => text.clone(),
             None => std::fs::read_to_string(&fixture.file).map_err(failed(fixture.file.display()))?,
@@ -168,7 +190,14 @@ impl FixtureGuests {
             .stdout(reply_writer)
             .start()?;
         let running = Arc::new(running);
-        self.live.lock().push(Arc::downgrade(&running));
+        let mut live = self.live.lock();
+        live.retain(|other| other.strong_count() > 0);
+        live.push(Arc::downgrade(&running));
+        drop(live);
+        if signals::requested().is_some() {
+            // It may have started after the others were ended.
+            running.terminate();
+        }
         Ok(FixtureGuest { running, orders, replies: BufReader::new(replies) })
     }
 
@@ -186,8 +215,10 @@ impl FixtureGuests {
     fn wait(&self, guest: FixtureGuest) -> Result<String, FixtureGuestError> {
         let FixtureGuest { running, orders, replies } = guest;
         drop((orders, replies));
-        // The others hold it only for the moment of an order to end.
-        let Some(running) = Arc::into_inner(running) else { return Ok("an order to end".to_owned()) };
+        // Only the end of the run holds it as well.
+        let Some(running) = Arc::into_inner(running) else {
+            return Err(FixtureGuestError::Interrupted(signals::requested().unwrap_or("a signal")));
+        };
         let outcome = running.wait()?;
         self.report.lock().add(&outcome.report);
         Ok(outcome.status.to_string())
