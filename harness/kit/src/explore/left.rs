@@ -72,9 +72,9 @@ fn deleted_by_users(entries: &[TranscriptEntry], states: &ObjectStates) -> BTree
 
 /// Returns true if the object's name or one of its labels or annotations has `name` in it.
 fn names(object: &Value, name: &str) -> bool {
-    let has = |text: &str| {
-        text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').any(|word| word == name) || text == name
-    };
+    // A name may have dashes, and a word with dashes is another name: `tier-a` is not about `a`.
+    let has =
+        |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.' && c != '-').any(|word| word == name);
     let values = |field: &str| {
         let values = object["metadata"][field].as_object().into_iter().flat_map(|fields| fields.values());
         values.filter_map(Value::as_str).any(has)
@@ -84,4 +84,23 @@ fn names(object: &Value, name: &str) -> bool {
         || own.ends_with(&format!("-{name}"))
         || values("labels")
         || values("annotations")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::annotation(json!({"name": "x", "annotations": {"owner": "default/my-cache"}}), "my-cache", true)]
+    #[case::label(json!({"name": "x", "labels": {"cluster": "a"}}), "a", true)]
+    #[case::another_name(json!({"name": "x", "labels": {"tier": "tier-a"}}), "a", false)]
+    #[case::own_name(json!({"name": "a-web"}), "a", true)]
+    #[case::longer_name(json!({"name": "data-a"}), "a", true)]
+    #[case::nothing(json!({"name": "ax", "labels": {"app": "web"}}), "a", false)]
+    fn objects_name_those_that_they_were_made_for(#[case] metadata: Value, #[case] name: &str, #[case] expected: bool) {
+        assert_eq!(names(&json!({"metadata": metadata}), name), expected);
+    }
 }
