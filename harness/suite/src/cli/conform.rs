@@ -103,11 +103,11 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
         return Err(CliError::Usage(message.to_owned()));
     }
     check_subject(args, &given.claim)?;
-    std::fs::create_dir_all(&args.out).map_err(|error| {
-        CliError::Environment(format!("unable to create the folder {}: {error}", args.out.display()))
-    })?;
+    if args.out.exists() && !args.out.is_dir() {
+        return Err(CliError::Environment(format!("unable to write to {}: it is no folder", args.out.display())));
+    }
     if let Some(path) = &args.output {
-        run::ensure_writable("the page", path)?;
+        run::ensure_writable(path)?;
     }
     let made = args.out.join(YAML);
     let site = args.site.as_ref().map(|folder| SiteAfterRun::new(folder, &made)).transpose()?;

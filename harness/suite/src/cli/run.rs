@@ -126,10 +126,10 @@ pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError
     }
     let fixtures = args.select.load()?;
     if let Some(path) = &args.output {
-        ensure_writable("the report", path)?;
+        ensure_writable(path)?;
     }
     if let Some(path) = &args.evidence {
-        ensure_writable("the archive", path)?;
+        ensure_writable(path)?;
     }
     let environment = args.start(explain_flags)?;
     let report = run_once(args, explain_flags, &fixtures, &environment);
@@ -180,11 +180,9 @@ impl Reporter for MultiReporter {
 }
 
 /// Checks before a run that a file can be written at its end. A file that is not there is created.
-pub(super) fn ensure_writable(what: &str, path: &Path) -> Result<(), CliError> {
+pub(super) fn ensure_writable(path: &Path) -> Result<(), CliError> {
     let opened = File::options().append(true).create(true).open(path);
-    opened
-        .map(drop)
-        .map_err(|error| CliError::Environment(format!("unable to write {what} {}: {error}", path.display())))
+    opened.map(drop).map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))
 }
 
 /// Creates the output: a file, or standard output.

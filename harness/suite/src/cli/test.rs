@@ -95,7 +95,7 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
         return run(args);
     }
     if let Some(path) = &args.report {
-        ensure_writable("the report", path)?;
+        ensure_writable(path)?;
     }
     let outcome = guest::run_again(|mut guest| {
         if let Some(epoch) = args.epoch {
@@ -130,7 +130,7 @@ fn write_report(path: &PathBuf, outcome: &Outcome) -> Result<(), CliError> {
 /// Serves the cluster and runs the command beside it.
 fn run(args: &TestArgs) -> Result<u8, CliError> {
     if let Some(path) = &args.transcript {
-        ensure_writable("the transcript", path)?;
+        ensure_writable(path)?;
     }
     serve::logging();
     let runtime = serve::runtime().map_err(CliError::environment)?;

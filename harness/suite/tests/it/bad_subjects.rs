@@ -67,7 +67,7 @@ fn a_subject_that_does_not_start(
         let (code, out, err, folder) = plumbline(name, &[verb, &["--command", command], more].concat());
         assert_eq!((code, out.as_str()), (96, ""), "{err}");
         assert!(
-            err.contains("does not start, so no fixture was run") && err.contains("next: try its command line"),
+            err.contains("does not start, so no fixture was run") && err.contains("next: run its command line"),
             "{err}"
         );
         for words in described {

@@ -164,7 +164,9 @@ fn each_filter_must_select_something() {
         (&["list", "--suite", "podgc,ttl"], 4, "--suite ttl selects none of 2 fixtures (suites: podgc)"),
         (&["run", "--level=hardened", "good"], 4, "--level hardened selects none of 2 fixtures"),
         (&["explain", "podgc/bda"], 4, "did you mean `podgc/bad`?"),
-        (&["explian", "good"], 2, "`explian` is not a verb and selects no fixture (did you mean `plumbline explain`?)"),
+        (&["explian", "good"], 2, "`explian` is not a verb (did you mean `plumbline explain`?)"),
+        (&["repaet", "good"], 2, "plumbline run repaet"),
+        (&["expaln", "good"], 2, "`expaln` is not a verb and selects no fixture (did you mean `plumbline explain`?)"),
         (&["run", "explian", "good"], 4, "`explian` selects none of 2 fixtures"),
     ] {
         let output = plumbline(&root, arguments);
