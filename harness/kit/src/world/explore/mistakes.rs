@@ -22,7 +22,7 @@ enum Mistake {
     DropsConflicts,
     /// An object that is being deleted, and has not its finalizer any more, gets a new bucket.
     IgnoresDeletion,
-    /// Failures are tried again after a millisecond.
+    /// Failures are tried again after 25 milliseconds.
     RetriesAtOnce,
     /// Entries that left the spec are removed if memory knows them.
     KeysByMemory,
@@ -155,7 +155,7 @@ async fn operate(client: Client, mistake: Mistake) {
     let reconcile = |site: Arc<DynamicObject>, operator: Arc<Operator>| async move {
         operator.reconcile(&site).await.map(|()| Action::await_change())
     };
-    let retry = if mistake == Mistake::RetriesAtOnce { Duration::from_millis(1) } else { seconds(5) };
+    let retry = if mistake == Mistake::RetriesAtOnce { Duration::from_millis(25) } else { seconds(5) };
     let controller = Controller::new_with(sites(&client), watcher::Config::default(), site_type())
         .owns(Api::<ConfigMap>::namespaced(client, "default"), watcher::Config::default());
     controller
