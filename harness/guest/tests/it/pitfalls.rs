@@ -201,11 +201,31 @@ except BlockingIOError: at('accept')
 }
 
 /// `sk_stream_wait_memory` of `net/core/stream.c` takes what a wait has used from the time of the whole call.
+///
+/// TCP's own timers are real, and a receiver whose buffer is full may drop a packet: virtual time passes before it is
+/// sent again. Such a run shows nothing and is repeated.
 #[test]
 fn a_send_in_pieces_has_one_timeout() {
-    let finished = run(python(
-        "
-import os, socket, struct, threading, time
+    const TRIES: usize = 5;
+    let expected = "(5, 0)\nTrue 5.0\nTrue 5.0\nTrue 5.0\nTrue 17.0\ntimers ";
+    for attempt in 1..=TRIES {
+        let finished = run(python(SENDS));
+        if finished.output.starts_with(expected) {
+            return;
+        }
+        let has_waited = finished.output.lines().any(|line| line.starts_with("timers ") && line != "timers 0");
+        assert!(has_waited && attempt < TRIES, "{finished:?}");
+    }
+}
+
+/// Sends more than fits, and prints at the end how often TCP's own timers or full buffers played a part.
+const SENDS: &str = "
+import atexit, os, socket, struct, threading, time
+def timers():
+    lines = [line.split() for line in open('/proc/net/netstat') if line.startswith('TcpExt:')]
+    counts = dict(zip(*lines))
+    print('timers', sum(int(counts.get(name, 0)) for name in ('TCPTimeouts', 'TCPWinProbe', 'RcvPruned', 'TCPRcvQDrop')))
+atexit.register(timers)
 TIMEOUT = socket.SOL_SOCKET, socket.SO_SNDTIMEO
 server = socket.create_server(('127.0.0.1', 0))
 client = socket.create_connection(server.getsockname())
@@ -235,10 +255,7 @@ def read():
 threading.Thread(target=read, daemon=True).start()
 begin = time.monotonic()
 print(0 < one.send(bytes(size)) < size, round(time.monotonic() - begin, 3))
-",
-    ));
-    assert_eq!(finished.lines(), ["(5, 0)", "True 5.0", "True 5.0", "True 5.0", "True 17.0"]);
-}
+";
 
 #[test]
 fn a_spin_on_the_clock_ends_and_is_reported() {
