@@ -92,13 +92,13 @@ pub const STORM: usize = 20;
 /// See [`super::ALL`].
 pub(super) fn no_storms(context: &JudgeContext<'_>) -> Vec<Violation> {
     let writes = requests(context.run.entries).filter(|(entry, exchange)| is_subject_write(entry, exchange));
-    storms(writes).into_iter().map(|entry| Violation::new(entry, storm_text())).collect()
+    storms(writes).into_iter().map(|(entry, _)| Violation::new(entry, storm_text())).collect()
 }
 
 /// Returns the requests of the subject that are too many within a second, if its reads count, too, and of equal
 /// requests in one instant the first alone: what works on several objects at once may read another one for each.
 #[must_use]
-pub fn storms_of_instants(entries: &[TranscriptEntry]) -> Vec<&TranscriptEntry> {
+pub fn storms_of_instants(entries: &[TranscriptEntry]) -> Vec<(&TranscriptEntry, &Exchange)> {
     let mut last: BTreeMap<(&str, &str), Duration> = BTreeMap::new();
     let is_meant = |entry: &TranscriptEntry, exchange: &Exchange| {
         is_subject_write(entry, exchange)
@@ -118,7 +118,9 @@ pub fn storm_text() -> String {
 }
 
 /// Returns the requests before which as many equal ones as allowed came within a second.
-fn storms<'e>(requests: impl Iterator<Item = (&'e TranscriptEntry, &'e Exchange)>) -> Vec<&'e TranscriptEntry> {
+fn storms<'e>(
+    requests: impl Iterator<Item = (&'e TranscriptEntry, &'e Exchange)>,
+) -> Vec<(&'e TranscriptEntry, &'e Exchange)> {
     let mut recent: BTreeMap<String, VecDeque<Duration>> = BTreeMap::new();
     let mut found = Vec::new();
     for (entry, exchange) in requests {
@@ -131,7 +133,7 @@ fn storms<'e>(requests: impl Iterator<Item = (&'e TranscriptEntry, &'e Exchange)
             times.pop_front();
         }
         if times.len() == STORM + 1 {
-            found.push(entry);
+            found.push((entry, exchange));
         }
     }
     found

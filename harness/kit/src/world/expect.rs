@@ -14,7 +14,7 @@ use crate::fixture::check::Checks;
 use crate::fixture::{Fixture, Traffic, words};
 use crate::invariants;
 use crate::metadata;
-use crate::transcript::{Attributed as _, EntryKind, RecordedJson, TranscriptEntry};
+use crate::transcript::{Attributed as _, EntryKind, Exchange, RecordedJson, TranscriptEntry};
 
 /// Lines of the transcript that an error shows before the one that broke the expectation.
 const LINES: usize = 5;
@@ -222,15 +222,11 @@ fn broken(entry: &TranscriptEntry, check: &str, expected: &str, observed: String
 
 /// Returns the requests, reads among them, that are sent too often.
 fn storms(run: &Run<'_>) -> Vec<BrokenPromise> {
-    let found = invariants::storms_of_instants(run.entries).into_iter();
-    let failure = |entry: &TranscriptEntry| match &entry.what {
-        EntryKind::Request(exchange) => {
-            let observed = format!("{}, {}", line(entry, exchange), invariants::storm_text());
-            Some(broken(entry, Rule::NoStorms.check(), "no request more than 20 times within a second", observed))
-        }
-        _ => None,
+    let failure = |(entry, exchange): (&TranscriptEntry, &Exchange)| {
+        let observed = format!("{}, {}", line(entry, exchange), invariants::storm_text());
+        broken(entry, Rule::NoStorms.check(), "no request more than 20 times within a second", observed)
     };
-    found.filter_map(failure).collect()
+    invariants::storms_of_instants(run.entries).into_iter().map(failure).collect()
 }
 
 /// Returns the writes of a status that the server ignores.

@@ -12,7 +12,7 @@ use crate::explore::knowledge::Knowledge;
 use crate::explore::left::{LEFT, left};
 use crate::invariants;
 use crate::metadata;
-use crate::transcript::{Attributed as _, Delivery, EntryKind, Exchange, TranscriptEntry};
+use crate::transcript::{Attributed as _, Delivery, Exchange, TranscriptEntry};
 
 /// Statuses of requests that cannot succeed as they are.
 const INVALID: [u16; 4] = [400, 405, 415, 422];
@@ -72,15 +72,12 @@ fn refused(entries: &[TranscriptEntry]) -> Vec<Breach> {
 
 /// Returns requests that are repeated without a pause, as after an error that is not waited for.
 fn storms(entries: &[TranscriptEntry]) -> Vec<Breach> {
-    let breach = |entry: &TranscriptEntry| match &entry.what {
-        EntryKind::Request(exchange) => {
-            let request = &exchange.request;
-            let text = format!("{}, {}", line(entry, exchange), invariants::storm_text());
-            Some(Breach { resource: request.resource.clone(), ..Breach::of_run(STORMS, &request.verb, entry.at, text) })
-        }
-        _ => None,
+    let breach = |(entry, exchange): (&TranscriptEntry, &Exchange)| {
+        let request = &exchange.request;
+        let text = format!("{}, {}", line(entry, exchange), invariants::storm_text());
+        Breach { resource: request.resource.clone(), ..Breach::of_run(STORMS, &request.verb, entry.at, text) }
     };
-    let mut found: Vec<Breach> = invariants::storms_of_instants(entries).into_iter().filter_map(breach).collect();
+    let mut found: Vec<Breach> = invariants::storms_of_instants(entries).into_iter().map(breach).collect();
     found.dedup_by_key(|breach| breach.fingerprint());
     found
 }
