@@ -541,13 +541,8 @@ impl LoopCall {
         let was_in_vain = result == -i64::from(libc::EAGAIN);
         match self {
             Self::Works if was_in_vain => Self::Polls,
-            Self::Compares => {
-                if was_in_vain {
-                    Self::Looks
-                } else {
-                    Self::Works
-                }
-            }
+            Self::Compares if was_in_vain => Self::Looks,
+            Self::Compares => Self::Works,
             other => other,
         }
     }
