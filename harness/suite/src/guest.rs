@@ -5,6 +5,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::path::PathBuf;
 
 use plumbline::time::Clock;
 use plumbline_guest::{Guest, Outcome, TIME_SOCKET};
@@ -45,11 +46,19 @@ pub fn system_clock() -> Clock {
 ///
 /// Returns the reason why programs cannot be traced here, with what to do.
 pub fn run_again(configure: impl FnOnce(Guest) -> Guest) -> Result<Outcome, GuestRunError> {
-    let program = std::env::current_exe().map_err(GuestRunError::Program)?;
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let running = configure(Guest::new(program).args(arguments)).start()?;
+    let running = configure(Guest::new(program()?).args(arguments)).start()?;
     running.terminate_on_signals()?;
     Ok(running.wait()?)
+}
+
+/// Returns the file of this program.
+///
+/// # Errors
+///
+/// Returns an error if it is not known.
+pub fn program() -> Result<PathBuf, GuestRunError> {
+    std::env::current_exe().map_err(GuestRunError::Program)
 }
 
 /// Reasons why this program could not be run again in virtual time.

@@ -11,7 +11,7 @@ use plumbline::fixture::{Controller, Fixture, Release};
 use plumbline_apiserver::KubernetesVersion;
 use regex::Regex;
 
-use super::guests::FixturesApart;
+use super::guests::{self, FixturesApart};
 use super::help::COMMON_HEADING;
 use super::value::ValueError;
 use super::{CliError, notify, notify_all};
@@ -242,9 +242,6 @@ const WALL_JOBS: usize = 96;
 /// The same on a real API server, which the fixtures share.
 const REMOTE_JOBS: usize = 16;
 
-/// The flag of the seed.
-const SEED: &str = "--seed";
-
 /// A started cluster and subject, with the resources that must live as long as they do.
 pub(super) struct Environment {
     pub(super) test_bed: TestBed,
@@ -285,10 +282,7 @@ impl Environment {
 
     /// Returns `flags` with the seed of the run, so that another run draws the same.
     pub(super) fn with_seed(&self, flags: &str) -> String {
-        match self.test_bed.cluster.seed() {
-            Some(seed) if !flags.split(' ').any(|word| word.starts_with(SEED)) => format!("{flags} {SEED} {seed}"),
-            _ => flags.to_owned(),
-        }
+        guests::with_seed(flags, self.test_bed.cluster.seed())
     }
 
     /// Returns the server logs if the cluster broke, without those of subjects.
@@ -326,7 +320,7 @@ impl EnvironmentArgs {
     /// Parses flags, also those that select fixtures, which are ignored.
     pub(super) fn of_words(words: impl Iterator<Item = OsString>) -> Result<Self, clap::Error> {
         #[derive(clap::Parser)]
-        #[command(no_binary_name = true, disable_help_flag = true, args_override_self = true)]
+        #[command(no_binary_name = true, disable_help_flag = true)]
         struct FlagLine {
             #[command(flatten)]
             environment: EnvironmentArgs,
@@ -438,7 +432,7 @@ impl EnvironmentArgs {
             ("--command-env", !self.about.command_env.is_empty()),
             ("--agent", !self.about.agent.is_empty()),
             ("--companion", !self.about.companion.is_empty()),
-            ("--features", !self.about.features.is_empty() && self.subject != Some(SubjectKind::External)),
+            ("--features", self.names_features() && self.subject != Some(SubjectKind::External)),
             ("--ready-url", self.about.ready_url.is_some()),
             ("--ready-log", self.about.ready_log.is_some()),
             ("--metrics-url", self.about.metrics_url.is_some()),
@@ -498,6 +492,7 @@ impl EnvironmentArgs {
         let cores = load::cores();
         let usual = match self.cluster {
             ClusterKind::Fake => match test_bed.cluster.time() {
+                // In one time, programs wait for each other.
                 ClusterTime::Traced if test_bed.guests.is_none() => 2 * cores,
                 ClusterTime::Virtual | ClusterTime::Traced => cores,
                 ClusterTime::Wall => WALL_JOBS,

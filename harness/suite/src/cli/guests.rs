@@ -6,11 +6,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::CliError;
+use crate::guest;
 use crate::process::tempdir::RunDir;
 use crate::runner::guests::{FixtureGuests, GuestCommand};
 
 /// The hidden verb: `__fixtures FLAGS`.
 pub(super) const VERB: &str = "__fixtures";
+
+/// The flag of the seed.
+const SEED: &str = "--seed";
+
+/// Returns `flags` with a seed, so that another run draws the same, unless they have one.
+pub(super) fn with_seed(flags: &str, seed: Option<u64>) -> String {
+    let has_one = || shell_words::split(flags).unwrap_or_default().iter().any(|word| word.starts_with(SEED));
+    match seed {
+        Some(seed) if !has_one() => format!("{flags} {SEED} {seed}"),
+        _ => flags.to_owned(),
+    }
+}
 
 /// Fixtures that run in other processes.
 #[derive(Debug, Default)]
@@ -24,15 +37,28 @@ pub(super) struct FixturesApart<'a> {
 impl FixturesApart<'_> {
     /// Prepares the processes. They draw from `seed`.
     pub(super) fn guests(self, run: &RunDir, seed: Option<u64>) -> Result<Arc<FixtureGuests>, CliError> {
-        let program = std::env::current_exe()
-            .map_err(|error| CliError::Environment(format!("the file of this program: {error}; use --time wall")))?;
-        let words = shell_words::split(self.flags).map_err(CliError::environment)?;
-        let verb = [VERB.to_owned()];
-        let seed = seed.map(|seed| format!("--seed={seed}"));
-        // The last one counts.
-        let arguments = verb.into_iter().chain(words).chain(seed).map(OsString::from).collect();
+        let program = guest::program().map_err(CliError::environment)?;
+        let words = shell_words::split(&with_seed(self.flags, seed)).map_err(CliError::environment)?;
+        let arguments = [VERB.to_owned()].into_iter().chain(words).map(OsString::from).collect();
         let logs = run.logs().to_owned();
         let temporary = run.root().map_or_else(std::env::temp_dir, ToOwned::to_owned);
         Ok(FixtureGuests::new(GuestCommand { program, arguments, logs, temporary }, self.texts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::none("--http", None, "--http")]
+    #[case::added("--http", Some(7), "--http --seed 7")]
+    #[case::given("--seed 5 --http", Some(7), "--seed 5 --http")]
+    #[case::given_with_a_sign("--seed=5", Some(7), "--seed=5")]
+    #[case::of_the_command("--command './me --seed 5'", Some(7), "--command './me --seed 5' --seed 7")]
+    fn flags_have_one_seed(#[case] flags: &str, #[case] seed: Option<u64>, #[case] expected: &str) {
+        assert_eq!(with_seed(flags, seed), expected);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use plumbline::fixture::{Fixture, Problems, parse};
+use plumbline::fixture::Fixture;
 
 use super::environment::EnvironmentArgs;
 use super::guests::FixturesApart;
@@ -12,6 +12,7 @@ use super::{CliError, notify};
 use crate::conformance::archive::EvidenceSource;
 use crate::conformance::evidence::{self, FixtureEvidence, ORIGIN_VERSION, RunOrigin};
 use crate::exit::Exit;
+use crate::fixtures::{self, OneFixtureError};
 use crate::plan::{Filter, Plan};
 use crate::report::{Event, Failure, FixtureReport, JudgedRun, Outcome, Reporter};
 use crate::runner::suite::{self, TestBed};
@@ -98,13 +99,13 @@ fn read(args: &ReplayArgs) -> Result<(RunOrigin, Vec<FixtureEvidence>), CliError
 
 /// Reads the fixture that the evidence has.
 fn fixture(evidence: &FixtureEvidence) -> Result<Fixture, CliError> {
-    let suite = evidence.fixture.split('/').next().unwrap_or_default();
-    let (fixtures, problems) = parse::read(Path::new(&evidence.file), suite, &evidence.text);
-    if !problems.is_empty() {
-        return Err(CliError::BadFixtures(Problems(problems)));
-    }
-    let missing = || CliError::Refuted(format!("fixture.yaml of {} has no such fixture", evidence.fixture));
-    fixtures.into_iter().find(|fixture| fixture.id == evidence.fixture).ok_or_else(missing)
+    let read = fixtures::read_one(&evidence.fixture, Path::new(&evidence.file), &evidence.text);
+    read.map_err(|error| match error {
+        OneFixtureError::Problems(problems) => CliError::BadFixtures(problems),
+        OneFixtureError::Missing(_) => {
+            CliError::Refuted(format!("fixture.yaml of {} has no such fixture", evidence.fixture))
+        }
+    })
 }
 
 /// Returns the differences between a failure and another run of its fixture, one per line; empty if it came out the

@@ -125,12 +125,7 @@ pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError
         return watch::main(args, explain_flags);
     }
     let fixtures = args.select.load()?;
-    if let Some(path) = &args.output {
-        ensure_writable(path)?;
-    }
-    if let Some(path) = &args.evidence {
-        ensure_writable(path)?;
-    }
+    args.output.iter().chain(&args.evidence).try_for_each(|path| ensure_writable(path))?;
     let environment = args.start(explain_flags)?;
     let report = run_once(args, explain_flags, &fixtures, &environment);
     environment.close()?;

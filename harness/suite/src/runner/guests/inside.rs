@@ -2,11 +2,9 @@
 //! ends.
 
 use std::io::{self, BufRead, Write};
-use std::path::PathBuf;
-
-use plumbline::fixture::{Fixture, Problems, parse};
 
 use super::protocol::{FixtureSource, GuestOrder, GuestReply};
+use crate::fixtures;
 use crate::runner::suite::{self, RunOptions, TestBed};
 
 /// Carries out all orders.
@@ -35,7 +33,7 @@ fn check(test_bed: &TestBed) -> GuestReply {
 }
 
 fn run(source: &FixtureSource, test_bed: &TestBed, options: RunOptions) -> GuestReply {
-    let fixture = match fixture(source) {
+    let fixture = match fixtures::read_one(&source.id, &source.file, &source.text) {
         Ok(fixture) => fixture,
         Err(why) => return GuestReply::Failed(why.to_string()),
     };
@@ -51,32 +49,6 @@ fn run(source: &FixtureSource, test_bed: &TestBed, options: RunOptions) -> Guest
     GuestReply::Ran(Box::new(judged))
 }
 
-/// Reads the fixture that the order names.
-fn fixture(source: &FixtureSource) -> Result<Fixture, FixtureSourceError> {
-    let (fixtures, problems) = parse::read(&source.file, &source.suite, &source.text);
-    if !problems.is_empty() {
-        return Err(Problems(problems).into());
-    }
-    let found = fixtures.into_iter().find(|fixture| fixture.id == source.id);
-    found.ok_or_else(|| FixtureSourceError::Missing { file: source.file.clone(), id: source.id.clone() })
-}
-
-/// A reason why a fixture cannot be read.
-#[derive(Debug, thiserror::Error)]
-enum FixtureSourceError {
-    /// The file is none of fixtures.
-    #[error(transparent)]
-    Problems(#[from] Problems),
-    /// The file has other fixtures.
-    #[error("{}: it has no fixture {id} any more", file.display())]
-    Missing {
-        /// The file.
-        file: PathBuf,
-        /// The id of the fixture.
-        id: String,
-    },
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -89,7 +61,6 @@ mod tests {
     fn ask(id: &str, text: &str, keeps_record: bool) -> GuestReply {
         let order = GuestOrder::Run(Box::new(FixtureSource {
             id: id.to_owned(),
-            suite: "ttl".to_owned(),
             file: "fixtures/ttl/a.yaml".into(),
             text: text.to_owned(),
             keeps_record,

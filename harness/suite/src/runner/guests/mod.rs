@@ -19,6 +19,7 @@ use plumbline::fixture::Fixture;
 use plumbline_guest::{Guest, Report, Running};
 
 use self::protocol::{FixtureSource, GuestOrder, GuestReply};
+use crate::guest::GuestRunError;
 use crate::process::signals;
 use crate::report::JudgedRun;
 
@@ -59,8 +60,8 @@ struct FixtureGuest {
 #[derive(Debug, thiserror::Error)]
 pub enum FixtureGuestError {
     /// It cannot be traced.
-    #[error("{0}; use --time wall")]
-    Guest(#[from] plumbline_guest::GuestError),
+    #[error(transparent)]
+    Guest(#[from] GuestRunError),
     /// A pipe to it, or the file of a fixture, cannot be used.
     #[error("{what}: {source}")]
     Io {
@@ -142,13 +143,7 @@ impl FixtureGuests {
             Some(text) => text.clone(),
             None => std::fs::read_to_string(&fixture.file).map_err(failed(fixture.file.display()))?,
         };
-        let source = FixtureSource {
-            id: fixture.id.clone(),
-            suite: fixture.suite.clone(),
-            file: fixture.file.clone(),
-            text,
-            keeps_record,
-        };
+        let source = FixtureSource { id: fixture.id.clone(), file: fixture.file.clone(), text, keeps_record };
         match self.ask(&GuestOrder::Run(Box::new(source)))? {
             GuestReply::Ran(mut judged) => {
                 judged.report.rule_texts.clone_from(&fixture.rule_texts);
@@ -188,7 +183,8 @@ impl FixtureGuests {
             .env("TMPDIR", &self.command.temporary)
             .stdin(order_reader)
             .stdout(reply_writer)
-            .start()?;
+            .start()
+            .map_err(GuestRunError::from)?;
         let running = Arc::new(running);
         let mut live = self.live.lock();
         live.retain(|other| other.strong_count() > 0);
@@ -219,7 +215,7 @@ impl FixtureGuests {
         let Some(running) = Arc::into_inner(running) else {
             return Err(FixtureGuestError::Interrupted(signals::requested().unwrap_or("a signal")));
         };
-        let outcome = running.wait()?;
+        let outcome = running.wait().map_err(GuestRunError::from)?;
         self.report.lock().add(&outcome.report);
         Ok(outcome.status.to_string())
     }

@@ -21,8 +21,6 @@ pub(super) enum GuestOrder {
 pub(super) struct FixtureSource {
     /// The id, with the row of a matrix.
     pub(super) id: String,
-    /// The suite.
-    pub(super) suite: String,
     /// The path of the file, for reports.
     pub(super) file: PathBuf,
     /// The content of the file.
