@@ -379,12 +379,14 @@ pub struct ErrorList {
     omitted: usize,
     /// The size of those that are kept.
     size: usize,
+    /// Texts for the client about what is accepted though it is not valid.
+    warnings: Vec<String>,
 }
 
 impl ErrorList {
     /// Creates an empty list.
     pub const fn new() -> Self {
-        Self { kept: Vec::new(), omitted: 0, size: 0 }
+        Self { kept: Vec::new(), omitted: 0, size: 0, warnings: Vec::new() }
     }
 
     /// Returns the errors that are kept, in order.
@@ -448,7 +450,18 @@ impl ErrorList {
     /// Appends the errors of `other`.
     pub fn append(&mut self, other: ErrorList) {
         self.omitted += other.omitted;
+        self.warnings.extend(other.warnings);
         self.extend(other.kept);
+    }
+
+    /// Adds a warning, which is no error.
+    pub fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
+    /// Returns the warnings.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Prefixes all paths with `field`, for an object embedded in that field of another one.

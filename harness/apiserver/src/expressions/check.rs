@@ -3,7 +3,7 @@
 //! Follows `github.com/google/cel-go/checker` including its messages, but accepts every expression whose types are not
 //! known for certain: it reports undeclared names, and operands and arguments of wrong types.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -47,8 +47,26 @@ pub(crate) const JSON_PATCH: CelType = CelType::Other("JSONPatch");
 const JSON_PATCH_TEXTS: [&str; 3] = ["from", "op", "path"];
 
 /// Names of types, which are values themselves.
-const TYPES: [&str; 12] =
-    ["bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint"];
+const TYPES: [&str; 11] =
+    ["bool", "bytes", "double", "int", "list", "map", "null_type", "optional_type", "string", "type", "uint"];
+
+/// Returns the name of a type if a selection is one that is not an identifier: those that cel-go's `stdlib/standard.go`
+/// and the libraries `ip.go` and `cidr.go` in `staging/src/k8s.io/apiserver/pkg/cel/library` declare.
+pub(super) fn qualified_type(select: &SelectExpr, is_variable: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let is = |expression: &IdedExpr, wanted: &str| matches!(&expression.expr, Expr::Ident(name) if name == wanted && !is_variable(name));
+    let is_in = |namespace: &str| match &select.operand.expr {
+        Expr::Select(inner) if inner.field == "protobuf" && !inner.test => is(&inner.operand, namespace),
+        _ => is(&select.operand, namespace),
+    };
+    match select.field.as_str() {
+        _ if select.test => None,
+        "Duration" if is_in("google") => Some("google.protobuf.Duration"),
+        "Timestamp" if is_in("google") => Some("google.protobuf.Timestamp"),
+        "IP" if is_in("net") => Some("net.IP"),
+        "CIDR" if is_in("net") => Some("net.CIDR"),
+        _ => None,
+    }
+}
 
 /// Checks a program whose variables are `self`, of type `own`, and `oldSelf`, if `old` is given.
 pub(crate) fn check(program: &Program, own: &CelType, old: Option<&CelType>) -> CheckResult {
@@ -71,6 +89,7 @@ pub(crate) fn check_with_patches(program: &Program, scope: Vec<(String, CelType)
         errors: Vec::new(),
         uses_old: false,
         types: BTreeMap::new(),
+        negative: BTreeSet::new(),
     };
     let ty = checker.expression(program.expression()).substituted();
     let mut pattern = None;
@@ -94,11 +113,17 @@ struct Checker<'a> {
     errors: Vec<(usize, String)>,
     uses_old: bool,
     types: BTreeMap<u64, CelType>,
+    /// The literals of negative numbers, which begin with their sign.
+    negative: BTreeSet<u64>,
 }
 
 impl Checker<'_> {
     fn error(&mut self, id: u64, message: &str) -> CelType {
-        let offset = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
+        let mut offset = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
+        if self.negative.contains(&id) {
+            let before: Vec<char> = self.source.source.chars().take(offset).collect();
+            offset = before.iter().rposition(|c| *c == '-').unwrap_or(offset);
+        }
         self.errors.push((offset, format_error(&self.source.source, offset, message)));
         CelType::Dyn
     }
@@ -110,6 +135,14 @@ impl Checker<'_> {
     }
 
     fn type_of(&mut self, expression: &IdedExpr) -> CelType {
+        let is_negative = match &expression.expr {
+            Expr::Literal(LiteralValue::Int(number)) => *number.inner() < 0,
+            Expr::Literal(LiteralValue::Double(number)) => *number.inner() < 0.0,
+            _ => false,
+        };
+        if is_negative {
+            self.negative.insert(expression.id);
+        }
         match &expression.expr {
             Expr::Literal(literal) => match literal {
                 LiteralValue::Boolean(_) => CelType::Bool,
@@ -164,10 +197,13 @@ impl Checker<'_> {
             let given = self.expression(&field.value);
             let given = self.content(field.value.id, given, field.optional);
             // The fields of apply configurations are of any type: `mutation/dynamic/objects.go`.
-            let is_text = name == "JSONPatch" && JSON_PATCH_TEXTS.contains(&&*field.field);
-            if is_text && !CelType::Text.takes(&given) {
-                let wanted = CelType::Text;
-                let field = &field.field;
+            let field = &*field.field;
+            let is_text = name == "JSONPatch" && JSON_PATCH_TEXTS.contains(&field);
+            // Fields that do not exist have a type without a name, which only unknown types fit.
+            let is_missing = name == "JSONPatch" && !is_text && field != "value";
+            let fits = if is_text { CelType::Text.takes(&given) } else { !is_missing || given == CelType::Dyn };
+            if !fits {
+                let wanted = if is_text { CelType::Text.to_string() } else { String::new() };
                 let why = format!("expected type of field '{field}' is '{wanted}' but provided type is '{given}'");
                 self.error(entry.id, &why);
             }
@@ -200,6 +236,9 @@ impl Checker<'_> {
     }
 
     fn select(&mut self, id: u64, select: &SelectExpr) -> CelType {
+        if qualified_type(select, |name| self.scope.iter().any(|(known, _)| known == name)).is_some() {
+            return CelType::Type;
+        }
         let operand = self.expression(&select.operand);
         let found = self.field(id, &operand, &select.field);
         if select.test { CelType::Bool } else { found }
@@ -500,6 +539,8 @@ mod tests {
     /// `checkCreateStruct`, `checkCreateList` and `checkCreateMap` in cel-go's `checker/checker.go`; the fields are
     /// those of `JSONPatchType` in `staging/src/k8s.io/apiserver/pkg/cel/mutation/jsonpatch.go`.
     #[rstest]
+    #[case("JSONPatch{foo: 5}", "1:14: expected type of field 'foo' is '' but provided type is 'int'")]
+    #[case("JSONPatch{foo: object.a}", "")]
     #[case("JSONPatch{op: 5}", "1:13: expected type of field 'op' is 'string' but provided type is 'int'")]
     #[case(
         "JSONPatch{path: ['a']}",

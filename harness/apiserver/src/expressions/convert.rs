@@ -7,6 +7,7 @@ use cel::common::types::{
     CelBytes, CelDouble, CelDuration, CelInt, CelMapKey, CelNull, CelString, CelTimestamp, CelUInt,
 };
 use cel::common::value::Val;
+use chrono::{DateTime, FixedOffset};
 
 use super::shared::SharedValue;
 use crate::json::{Map, Number, Value};
@@ -98,16 +99,25 @@ fn to_json_at(value: &SharedValue, depth: usize) -> Result<Value, JsonError> {
         return Ok(STANDARD.encode(bytes.inner()).into());
     }
     if let Some(moment) = value.downcast::<CelTimestamp>() {
-        return Ok(moment.inner().to_utc().to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true).into());
+        return Ok(rfc3339_nano(&moment.inner().to_utc().fixed_offset()).into());
     }
     if let Some(length) = value.downcast::<CelDuration>() {
-        let seconds = length.inner().num_milliseconds() as f64 / 1e3;
+        let seconds = length.inner().num_seconds() as f64 + f64::from(length.inner().subsec_nanos()) / 1e9;
         return Ok(format!("{seconds}s").into());
     }
     if value.downcast::<CelNull>().is_some() {
         return Ok(Value::Null);
     }
     Err(unsupported())
+}
+
+/// Returns a moment as Go's `time.RFC3339Nano` does: without zeros behind the last digit of a second.
+pub(super) fn rfc3339_nano(moment: &DateTime<FixedOffset>) -> String {
+    let nanoseconds = format!("{:09}", moment.timestamp_subsec_nanos());
+    let part = nanoseconds.trim_end_matches('0');
+    let dot = if part.is_empty() { "" } else { "." };
+    let zone = if moment.offset().local_minus_utc() == 0 { "Z".to_owned() } else { moment.format("%:z").to_string() };
+    format!("{}{dot}{part}{zone}", moment.format("%Y-%m-%dT%H:%M:%S"))
 }
 
 #[cfg(test)]

@@ -9,12 +9,14 @@ use std::sync::Arc;
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr, StructExpr,
 };
-use cel::common::types::{CelDuration, CelInt, CelMapKey, CelString};
+use cel::common::types::{CelDuration, CelInt, CelMapKey, CelString, CelTimestamp, CelType};
 use cel::common::value::{CowVal, Val};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use regex::Regex;
 
+use super::check::qualified_type;
 use super::compile_error::CompileError;
+use super::convert::rfc3339_nano;
 use super::cost::{self, CostMeter, LimitExceeded};
 use super::library;
 use super::macros::MAP_INSERT;
@@ -257,6 +259,10 @@ impl<'a> Evaluation<'a> {
                 Some(Some(content)) => content,
                 None => value,
             };
+            if literal.type_name.trim_start_matches('.') == "JSONPatch" {
+                check_patch_field(&field.field, &value)
+                    .map_err(|why| ExecutionError::function_error("JSONPatch", why))?;
+            }
             fields.push((CelMapKey::from(field.field.clone()), value));
         }
         Ok(SharedValue::map(fields))
@@ -301,6 +307,10 @@ impl<'a> Evaluation<'a> {
     fn select(&mut self, select: &'a SelectExpr) -> Evaluated {
         if let Some(value) = self.lazy_field(select) {
             return value;
+        }
+        if let Some(name) = qualified_type(select, |name| self.variable(name).is_some()) {
+            self.meter.charge(cost::SELECT)?;
+            return Ok(SharedValue::new(CelType::new_static(name)));
         }
         let operand = self.value(&select.operand)?;
         if let Some(check) = authorizer::request_resource(&operand, &select.field) {
@@ -387,6 +397,8 @@ impl<'a> Evaluation<'a> {
         }
         match (name, args.as_slice()) {
             ("duration", [text]) if text.as_text().is_some() => duration(text),
+            ("string", [moment]) if moment.downcast::<CelTimestamp>().is_some() => Ok(moment_text(moment)),
+            ("optional.ofNonZeroValue", [moment]) if is_first_moment(moment) => Ok(SharedValue::optional(None)),
             ("format", [text, list]) if receiver.is_some() => format(text, list),
             ("matches", [text, pattern]) => self.matches(text, pattern),
             ("find", [text, pattern]) => self.find(text, pattern),
@@ -595,6 +607,20 @@ fn duration(text: &SharedValue) -> Evaluated {
     Ok(SharedValue::new(CelDuration::from(chrono::Duration::nanoseconds(nanoseconds))))
 }
 
+/// Returns a moment as Go's `RFC3339Nano` shows it, in its own zone. The crate changes it to UTC.
+fn moment_text(moment: &SharedValue) -> SharedValue {
+    let moment = moment.downcast::<CelTimestamp>();
+    SharedValue::text(moment.map(|moment| rfc3339_nano(moment.inner())).unwrap_or_default())
+}
+
+/// Returns true for the zero of Go's `time.Time`. The crate's is that of Unix.
+fn is_first_moment(value: &SharedValue) -> bool {
+    const YEAR_ONE: i64 = -62_135_596_800;
+    value
+        .downcast::<CelTimestamp>()
+        .is_some_and(|moment| moment.inner().timestamp() == YEAR_ONE && moment.inner().timestamp_subsec_nanos() == 0)
+}
+
 /// Returns the steps that it takes to find the place of a key.
 fn key_work(key: &SharedValue) -> u64 {
     /// Comparisons in a large map.
@@ -646,12 +672,22 @@ fn literal_value(literal: &LiteralValue) -> SharedValue {
     SharedValue::from_box(literal.to_val().into_owned())
 }
 
-/// Returns the element of a list, or the value of a map.
-fn index(value: &SharedValue, key: &dyn Val, operator: &str) -> Result<SharedValue, ExecutionError> {
+/// Returns the element of a list, or the value of a map. Other values, such as null, have no keys: `refQualify` of
+/// cel-go's `interpreter/attributes.go`, and `IndexOrError` of its `common/types/list.go`.
+fn index(value: &SharedValue, key: &(dyn Val + 'static), operator: &str) -> Result<SharedValue, ExecutionError> {
     let types = || vec![value.get_type().name().to_owned(), key.get_type().name().to_owned()];
-    let indexer = value.as_indexer().ok_or_else(|| ExecutionError::no_such_overload(operator, types()))?;
+    let Some(indexer) = value.as_indexer() else {
+        let key = SharedValue::copy(key);
+        let number = || key.as_int().map(|number| number.to_string());
+        let shown = key.as_text().map(str::to_owned).or_else(number).unwrap_or_else(|| format!("{key:?}"));
+        return Err(ExecutionError::NoSuchKey(Arc::new(shown)));
+    };
     match indexer.get(key) {
         Ok(found) => Ok(SharedValue::from_result(found)),
+        Err(ExecutionError::UnexpectedType { .. }) if value.as_list().is_some() => {
+            let why = format!("unsupported index type '{}' in list", key.get_type().name());
+            Err(ExecutionError::function_error(operator, why))
+        }
         Err(ExecutionError::UnexpectedType { .. }) => Err(ExecutionError::no_such_overload(operator, types())),
         Err(error) => Err(error),
     }
@@ -706,4 +742,22 @@ fn index_optional(
 ) -> Option<Result<SharedValue, ExecutionError>> {
     let content = value.as_optional()?;
     Some(Ok(SharedValue::optional(content.and_then(|content| index(&content, key, operator).ok()))))
+}
+
+/// Checks a field of `JSONPatch` whose type was not known before: `JSONPatchType.Val` in
+/// `staging/src/k8s.io/apiserver/pkg/cel/mutation/jsonpatch.go`.
+fn check_patch_field(field: &str, value: &SharedValue) -> Result<(), String> {
+    match field {
+        "value" => Ok(()),
+        "op" | "path" | "from" if value.as_text().is_some() => Ok(()),
+        "op" | "path" | "from" => {
+            let given = match (value.as_int(), value.as_bool()) {
+                (Some(_), _) => "int64",
+                (_, Some(_)) => "bool",
+                _ => "interface {}",
+            };
+            Err(format!("unexpected type {given} for JSONPatchType '{field}' field"))
+        }
+        _ => Err(format!("unexpected JSONPatchType field: {field}")),
+    }
 }

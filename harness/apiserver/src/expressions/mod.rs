@@ -46,7 +46,7 @@ pub(crate) use evaluate::{EvaluationError, evaluate};
 pub(crate) use formats::{is_base64, is_date, is_date_time};
 pub(crate) use parse::{Expression, parse};
 pub(crate) use shared::SharedValue;
-pub(crate) use types::CelType;
+pub(crate) use types::{CelType, escape};
 
 /// The error of an expression that needs a thread.
 pub(crate) const NO_THREAD: &str = "unable to start a thread that evaluates the expression";

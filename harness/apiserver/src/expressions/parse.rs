@@ -71,7 +71,7 @@ pub(crate) fn parse(source: &str) -> Result<Expression, ParseError> {
                 let line = usize::try_from(line).unwrap_or(1).max(1) - 1;
                 let before: usize = source.split_inclusive('\n').take(line).map(|text| text.chars().count()).sum();
                 let offset = before + usize::try_from(column).unwrap_or(1).max(1) - 1;
-                check::format_error(source, offset, &error.msg)
+                check::format_error(source, offset, &of_reserved_word(&error.msg))
             });
             ParseError::Syntax(texts.collect::<Vec<_>>().join("\n"))
         })?;
@@ -84,6 +84,14 @@ pub(crate) fn parse(source: &str) -> Result<Expression, ParseError> {
         }
     });
     parsed.unwrap_or(Err(ParseError::NoThread))
+}
+
+/// Returns the message about a reserved word in place of a field: `SyntaxError` of cel-go's `parser/parser.go`.
+fn of_reserved_word(message: &str) -> String {
+    ["true", "false", "null"].into_iter().fold(message.to_owned(), |message, word| {
+        let from = format!("no viable alternative at input '.{word}'");
+        message.replace(&from, &format!("mismatched input '{word}' expecting IDENTIFIER"))
+    })
 }
 
 /// Calls a function on a thread with a large stack and waits for it.

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::json::{Map, Value};
+use crate::json::Value;
 
 /// Deepest schema level that is visited.
 const MAX_SCHEMA_DEPTH: usize = 64;
 
 /// Reserved words of CEL; fields of these names are escaped.
-const RESERVED: [&str; 22] = [
+const RESERVED: [&str; 21] = [
     "true",
     "false",
     "null",
@@ -33,7 +33,6 @@ const RESERVED: [&str; 22] = [
     "var",
     "void",
     "while",
-    "__proto__",
 ];
 
 /// A CEL type.
@@ -64,13 +63,14 @@ pub(crate) enum CelType {
 }
 
 impl CelType {
-    /// Returns the type of a schema's values. `root` objects have apiVersion, kind and metadata.
-    pub(crate) fn of(schema: &Value, root: bool) -> Self {
+    /// Returns the type of a schema's values; `None` if expressions cannot see them, as those of no type, or of
+    /// containers of such. `root` objects have apiVersion, kind and metadata. See `SchemaDeclType`.
+    pub(crate) fn of(schema: &Value, root: bool) -> Option<Self> {
         of_schema(schema, root, 0)
     }
 
     /// Returns the type of the objects of a published schema without references; `None` if expressions cannot see them.
-    /// Other than [`Self::of`], it leaves out fields of no type, such as quantities. See `SchemaDeclType`.
+    /// Its texts may be integers, as `int-or-string` says. See `SchemaDeclType`.
     #[cfg(feature = "controllers")]
     pub(crate) fn of_published(schema: &Value) -> Option<Self> {
         of_published(schema, 0)
@@ -146,6 +146,14 @@ impl CelType {
         }
     }
 
+    /// Returns the type of the items of a list, or of the values of a map.
+    pub(crate) fn element(&self) -> Option<Self> {
+        match self {
+            Self::List(element) | Self::Map(_, element) => Some((**element).clone()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_number(&self) -> bool {
         matches!(self, Self::Int | Self::Uint | Self::Double)
     }
@@ -174,44 +182,39 @@ impl fmt::Display for CelType {
     }
 }
 
-fn of_schema(schema: &Value, root: bool, depth: usize) -> CelType {
+fn of_schema(schema: &Value, root: bool, depth: usize) -> Option<CelType> {
     let flag = |field: &str| schema.get(field) == Some(&Value::Bool(true));
     if depth > MAX_SCHEMA_DEPTH || flag("x-kubernetes-int-or-string") {
-        return CelType::Dyn;
+        return Some(CelType::Dyn);
     }
     let below = |schema: &Value| of_schema(schema, false, depth + 1);
-    let embedded = root || flag("x-kubernetes-embedded-resource");
-    match schema.get("type").and_then(Value::as_str).unwrap_or_default() {
+    match schema.get("type").and_then(Value::as_str).unwrap_or(if root { "object" } else { "" }) {
         "object" => {
-            let declared = schema.get("properties").and_then(Value::as_object);
             if let Some(values) = schema.get("additionalProperties").filter(|one| one.is_object()) {
-                return CelType::Map(Box::new(CelType::Text), Box::new(below(values)));
+                return Some(CelType::Map(Box::new(CelType::Text), Box::new(below(values)?)));
             }
-            if declared.is_none_or(Map::is_empty) && flag("x-kubernetes-preserve-unknown-fields") && !embedded {
-                return CelType::Dyn;
-            }
-            let fields = declared.into_iter().flatten();
+            let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
             let mut fields: BTreeMap<String, CelType> =
-                fields.filter_map(|(name, schema)| Some((escape(name)?, below(schema)))).collect();
-            if embedded {
+                fields.filter_map(|(name, schema)| Some((escape(name)?, below(schema)?))).collect();
+            if root || flag("x-kubernetes-embedded-resource") {
                 fields.insert("apiVersion".to_owned(), CelType::Text);
                 fields.insert("kind".to_owned(), CelType::Text);
                 let own = ["name", "generateName"].map(|name| (name.to_owned(), CelType::Text));
                 fields.insert("metadata".to_owned(), CelType::Object(Arc::new(own.into())));
             }
-            CelType::Object(Arc::new(fields))
+            Some(CelType::Object(Arc::new(fields)))
         }
-        "array" => schema.get("items").map_or(CelType::Dyn, below).list(),
-        "string" => match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
+        "array" => Some(below(schema.get("items")?)?.list()),
+        "string" => Some(match schema.get("format").and_then(Value::as_str).unwrap_or_default() {
             "byte" => CelType::Bytes,
             "duration" => CelType::Duration,
             "date" | "date-time" => CelType::Timestamp,
             _ => CelType::Text,
-        },
-        "boolean" => CelType::Bool,
-        "integer" => CelType::Int,
-        "number" => CelType::Double,
-        _ => CelType::Dyn,
+        }),
+        "boolean" => Some(CelType::Bool),
+        "integer" => Some(CelType::Int),
+        "number" => Some(CelType::Double),
+        _ => None,
     }
 }
 
@@ -231,7 +234,7 @@ fn of_published(schema: &Value, depth: usize) -> Option<CelType> {
             Some(CelType::Object(Arc::new(fields.collect())))
         }
         "array" => Some(of_published(schema.get("items")?, depth + 1)?.list()),
-        _ => Some(of_schema(schema, false, depth)),
+        _ => of_schema(schema, false, depth),
     }
 }
 
@@ -257,8 +260,7 @@ pub(crate) fn escape(name: &str) -> Option<String> {
         }
         rest = &rest[first.len_utf8()..];
     }
-    let begins = |c: char| c == '_' || c.is_ascii_alphabetic();
-    name.chars().next().is_some_and(begins).then_some(escaped)
+    (!name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())).then_some(escaped)
 }
 
 #[cfg(test)]
@@ -272,6 +274,9 @@ mod tests {
     #[case("x-prop", Some("x__dash__prop"))]
     #[case("namespace", Some("__namespace__"))]
     #[case("a__b.c/d", Some("a__underscores__b__dot__c__slash__d"))]
+    #[case("-a", Some("__dash__a"))]
+    #[case("__proto__", Some("__underscores__proto__underscores__"))]
+    #[case("", None)]
     #[case("1a", None)]
     #[case("a b", None)]
     fn names(#[case] name: &str, #[case] expected: Option<&str>) {
@@ -284,7 +289,11 @@ mod tests {
     #[case(json!({"type": "array", "items": {"type": "string", "format": "date-time"}}), "list(timestamp)")]
     #[case(json!({"type": "object", "additionalProperties": {"type": "string"}}), "map(string, string)")]
     #[case(json!({"x-kubernetes-int-or-string": true}), "dyn")]
+    #[case(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), "object")]
+    #[case(json!({"x-kubernetes-preserve-unknown-fields": true}), "")]
+    #[case(json!({"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": true}}), "")]
+    #[case(json!({"type": "object", "additionalProperties": {"x-kubernetes-preserve-unknown-fields": true}}), "")]
     fn types(#[case] schema: Value, #[case] expected: &str) {
-        assert_eq!(CelType::of(&schema, false).to_string(), expected);
+        assert_eq!(CelType::of(&schema, false).map(|ty| ty.to_string()).unwrap_or_default(), expected);
     }
 }

@@ -278,7 +278,8 @@ mod tests {
                 "i": {"type": "integer"}, "s": {"type": "string"}, "any": {"x-kubernetes-int-or-string": true},
                 "o": {"type": "object", "properties": {"x": {"type": "string"}}}}}),
             false,
-        );
+        )
+        .expect("a type");
         let found = check(&program, &own, Some(&own)).errors;
         let message = |error: String| {
             let (_, message) = error.split_once("<input>:1:").expect("a place");

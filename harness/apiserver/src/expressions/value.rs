@@ -66,9 +66,13 @@ impl<'a> TypedValue<'a> {
                 let extra = self.schema.get("additionalProperties").filter(|extra| extra.is_object());
                 let entries = fields.iter().filter_map(|(name, value)| {
                     let known = declared.and_then(|declared| declared.get(name));
-                    // Keys of maps are data and stay; names of fields are escaped.
-                    let key = if extra.is_some() { Some(name.to_string()) } else { escape(name) };
-                    Some((CelMapKey::from(key?), self.below(value, known.or(extra))))
+                    // Fields that are null are absent: `unstructuredMap.Find`.
+                    let is_absent = value.is_null() && declared.is_some();
+                    // Keys of maps are data and stay; names of fields are escaped. Those that expressions cannot name
+                    // still tell objects apart.
+                    let escaped = if extra.is_some() { None } else { escape(name) };
+                    let key = escaped.unwrap_or_else(|| name.to_string());
+                    (!is_absent).then(|| (CelMapKey::from(key), self.below(value, known.or(extra))))
                 });
                 SharedValue::map(entries.collect())
             }

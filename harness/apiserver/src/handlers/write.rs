@@ -419,6 +419,9 @@ fn etcd_key(scope: &RequestScope<'_>) -> String {
 }
 
 fn check_valid(scope: &RequestScope<'_>, object: &Value, errors: &ErrorList) -> Result<(), Status> {
+    for warning in errors.warnings() {
+        scope.warn(warning.clone());
+    }
     if errors.is_empty() {
         return Ok(());
     }

@@ -19,8 +19,8 @@ use crate::expressions::estimate::{self, SchemaCost, estimate};
 use crate::expressions::sizes::{self, SizedType};
 use crate::expressions::value::{self, TypedValue};
 use crate::expressions::{
-    CelType, CheckResult, CompileError, EvaluationError, Expression, NO_THREAD, SharedValue, check, describe, evaluate,
-    library, parse,
+    CelType, CheckResult, CompileError, EvaluationError, Expression, NO_THREAD, SharedValue, check, describe, escape,
+    evaluate, library, parse,
 };
 use crate::field_errors::{BadValue, ErrorList, ErrorType, FieldError};
 use crate::json::{Value, json};
@@ -91,35 +91,40 @@ impl CompiledRules {
     /// Compiles the rules of a version's schema; `None` when it has none. A rule that does not compile here is skipped
     /// with a warning, because the definition was already validated.
     pub(super) fn of(schema: &Value, definition: &str) -> Option<Self> {
-        Self::build(schema, definition, true, 0)
+        Self::build(schema, definition, CelType::of(schema, true), 0)
     }
 
-    /// `depth` is 0 for the root; `typed` is false below schemas of another type than their parts say.
-    fn build(schema: &Value, definition: &str, typed: bool, depth: usize) -> Option<Self> {
+    /// `own` is the type of the schema, which those around it say; `depth` is 0 for the root. See `validator` in
+    /// `schema/cel/validation.go`.
+    fn build(schema: &Value, definition: &str, own: Option<CelType>, depth: usize) -> Option<Self> {
         if depth > MAX_DEPTH {
             return None;
         }
-        let root = depth == 0;
-        let is = |wanted: &str| typed && (root || text(schema, "type") == wanted);
-        let below = |schema: &Value| Self::build(schema, definition, is("object"), depth + 1);
-        let properties = schema["properties"].as_object().into_iter().flatten();
-        let properties: BTreeMap<String, Self> =
-            properties.filter_map(|(name, schema)| Some((name.to_string(), below(schema)?))).collect();
-        let items = schema.get("items").filter(|items| items.is_object());
-        let items = items.and_then(|items| Self::build(items, definition, is("array"), depth + 1)).map(Box::new);
-        let additional = schema.get("additionalProperties").filter(|extra| extra.is_object());
-        let additional = additional.and_then(below).map(Box::new);
-        let own = CelType::of(schema, root);
+        let element = own.as_ref().and_then(CelType::element);
+        let mut properties = BTreeMap::new();
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let ty = match (escape(name), &own) {
+                (Some(name), Some(CelType::Object(fields))) => fields.get(&name).cloned(),
+                (Some(_), _) => None,
+                (None, _) => CelType::of(property, false),
+            };
+            // Fields of no type are left out.
+            let rules = ty.and_then(|ty| Self::build(property, definition, Some(ty), depth + 1));
+            properties.extend(rules.map(|rules| (name.to_string(), rules)));
+        }
+        let below = |field: &str| {
+            let inner = schema.get(field).filter(|inner| inner.is_object())?;
+            Self::build(inner, definition, element.clone(), depth + 1).map(Box::new)
+        };
+        let (items, additional) = (below("items"), below("additionalProperties"));
+        let sources = schema[RULES].as_array().map(Vec::as_slice).unwrap_or_default();
+        let untyped = own.is_none() && !sources.is_empty();
         let mut rules = Vec::new();
-        for rule in schema[RULES].as_array().into_iter().flatten() {
-            match compile(rule, &own) {
+        for (rule, own) in sources.iter().filter_map(|rule| Some((rule, own.as_ref()?))) {
+            match compile(rule, own) {
                 Ok(rule) => rules.push(rule),
                 Err(error) => tracing::warn!(definition, rule = text(rule, "rule"), %error, "a rule is not asked"),
             }
-        }
-        let untyped = !typed && schema[RULES].as_array().is_some_and(|rules| !rules.is_empty());
-        if untyped {
-            rules.clear();
         }
         let any = untyped || !rules.is_empty() || !properties.is_empty() || items.is_some() || additional.is_some();
         any.then(|| Self { own: rules, untyped, schema: schema.clone(), properties, items, additional })
@@ -147,8 +152,10 @@ impl CompiledRules {
         // Paths with very long keys are work, too.
         let long = u64::try_from(path.len() / PATH_BYTES_PER_COST).unwrap_or(u64::MAX);
         *budget = budget.saturating_sub(long);
-        // A value that has no old one is as its parent: `shouldRatchetError` in `schema/cel/validation.go`.
-        let unchanged = old.map_or(within_unchanged, |old| is_unchanged(&self.schema, new, old));
+        // A value that has no old one is as its parent: `shouldRatchetError` in `schema/cel/validation.go`. The type of
+        // the whole counts as changed, because both objects are converted to it: `key` there.
+        let is_type = ["apiVersion", "kind"].contains(&path);
+        let unchanged = !is_type && old.map_or(within_unchanged, |old| is_unchanged(&self.schema, new, old));
         let input = RuleInput { schema: &self.schema, new, old, path, unchanged, cel: <[_; 2]>::default() };
         if self.untyped {
             let why = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
@@ -247,8 +254,6 @@ impl CompiledRule {
             return Err(BudgetExhausted);
         };
         *budget = left;
-        // Ratcheting: an unchanged value may keep failing a rule that does not use `oldSelf`.
-        let unchanged = !self.uses_old && input.unchanged;
         match answer {
             Err(EvaluationError::Limit) => {
                 refuse(format!(
@@ -258,7 +263,6 @@ impl CompiledRule {
                 return Err(BudgetExhausted);
             }
             Ok(value) if value.as_bool() == Some(true) => {}
-            _ if unchanged => {}
             Ok(_) => return self.refuse(input, budget, errors),
             Err(EvaluationError::Failed(error)) => refuse(format_evaluation_error(&error, self.shown())),
         }
@@ -288,11 +292,14 @@ impl CompiledRule {
         let whole =
             if self.field_path.is_empty() { input.path.to_owned() } else { joined(input.path, &self.field_path) };
         let field = if whole.is_empty() { ROOT_PATH.to_owned() } else { whole };
+        // Ratcheting: an unchanged value may keep failing a rule that does not use `oldSelf`.
+        let unchanged = !self.uses_old && input.unchanged;
+        let mut add = |error: FieldError| if unchanged { errors.warn(error.to_string()) } else { errors.push(error) };
         let said = match self.said(input, budget) {
             Ok(said) => said,
             Err(error) => {
                 let own = text(input.schema, "type").to_owned();
-                errors.push(error_at(ErrorType::Invalid, field, BadValue::Quoted(own), error.to_string()));
+                add(error_at(ErrorType::Invalid, field, BadValue::Quoted(own), error.to_string()));
                 return Err(BudgetExhausted);
             }
         };
@@ -306,7 +313,7 @@ impl CompiledRule {
             _ => BadValue::Omitted,
         };
         let why = if self.reason == ErrorType::Duplicate { String::new() } else { why };
-        errors.push(error_at(self.reason, field, shown, why));
+        add(error_at(self.reason, field, shown, why));
         Ok(())
     }
 
@@ -349,7 +356,9 @@ fn format_evaluation_error(error: &ExecutionError, source: &str) -> String {
 
 /// Evaluates the rules of a schema that is part of a version's, for its default.
 pub(super) fn judge_default(schema: &Value, default: &Value) -> ErrorList {
-    CompiledRules::build(schema, "", true, 1).map(|rules| rules.judge(default, None)).unwrap_or_default()
+    CompiledRules::build(schema, "", CelType::of(schema, false), 1)
+        .map(|rules| rules.judge(default, None))
+        .unwrap_or_default()
 }
 
 /// Adds an error for each invalid expression in a version's schema, whose path is `path`, and for expressions that cost
@@ -417,7 +426,16 @@ impl SchemaChecker<'_> {
     /// Checks the expressions of a schema's own rules.
     fn rules(&mut self, node: &SchemaNode<'_>, path: &str) {
         let Some(rules) = node.schema[RULES].as_array().filter(|rules| !rules.is_empty()) else { return };
-        let own = CelType::of(node.schema, node.root);
+        let Some(own) = CelType::of(node.schema, node.root) else {
+            let why = "internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations";
+            self.errors.push(error_at(
+                ErrorType::Internal,
+                format!("{path}.{RULES}"),
+                BadValue::Omitted,
+                why.to_owned(),
+            ));
+            return;
+        };
         let sized = SizedType::of(node.schema, node.root);
         let cardinality = node.cardinality.unwrap_or_else(|| sized.cardinality());
         for (index, rule) in rules.iter().enumerate() {

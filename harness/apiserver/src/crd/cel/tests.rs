@@ -346,3 +346,72 @@ fn long_expressions_are_read_or_refused(
         assert!(rules.judge(&json!({"a": true}), None).is_empty());
     }
 }
+
+/// The cases of `TestValidationExpressions` and the names that upstream's `cel/escaping.go` allows.
+#[rstest::rstest]
+#[case::null_is_absent(json!({"type": "integer", "nullable": true}), json!(null), "!has(self.v)")]
+#[case::null_of_any_type(json!({"x-kubernetes-int-or-string": true, "nullable": true}), json!(null), "!has(self.v)")]
+#[case::null_in_a_map(json!({"type": "object", "additionalProperties": {"type": "string", "nullable": true}}),
+    json!({"a": null}), "'a' in self.v && type(self.v['a']) == null_type")]
+#[case::names_that_expressions_cannot_say(json!({"type": "array", "items": {"type": "object",
+    "properties": {"k!": {"type": "string"}}}}), json!([{"k!": "a"}, {"k!": "b"}]), "self.v[0] != self.v[1]")]
+#[case::escaped(json!({"type": "object", "properties": {"-a": {"type": "string"}}}), json!({"-a": "x"}),
+    "self.v.__dash__a == 'x'")]
+#[case::duration(json!({"type": "string", "format": "duration"}), json!("1s"),
+    "type(self.v) == google.protobuf.Duration")]
+#[case::moment(json!({"type": "string", "format": "date-time"}), json!("2011-08-18T19:03:37.01+01:00"),
+    "type(self.v) == google.protobuf.Timestamp && string(self.v) == '2011-08-18T19:03:37.01+01:00'")]
+#[case::first_moment(json!({"type": "string", "format": "date"}), json!("0001-01-01"),
+    "!optional.ofNonZeroValue(self.v).hasValue()")]
+#[case::address(json!({"type": "string"}), json!("10.0.0.0/8"),
+    "type(cidr(self.v)) == net.CIDR && type(cidr(self.v).ip()) == net.IP")]
+#[case::variable(json!({"type": "array", "items": {"type": "object", "properties": {"IP": {"type": "string"}}}}),
+    json!([{"IP": "a"}]), "self.v.all(net, net.IP == 'a')")]
+fn values(#[case] schema: Value, #[case] value: Value, #[case] rule: &str) {
+    let schema = json!({"type": "object", "properties": {"v": schema}, "x-kubernetes-validations": [{"rule": rule}]});
+    let mut errors = ErrorList::new();
+    check_schema(&schema, "s", &mut errors);
+    let refused = errors.iter().filter(|error| error.error_type != ErrorType::Forbidden).map(ToString::to_string);
+    assert_eq!(refused.collect::<Vec<_>>(), Vec::<String>::new());
+    let rules = CompiledRules::of(&schema, "x").expect("a rule");
+    assert_eq!(described(&rules.judge(&json!({"v": value}), None)), Vec::<String>::new());
+}
+
+/// The errors of `TestValidationExpressions`, and `TypeInfo` of `apis/apiextensions/validation/cel_validation.go`.
+#[rstest::rstest]
+#[case(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}), "has(self.v.a)", "undefined field 'a'")]
+#[case(json!({"x-kubernetes-preserve-unknown-fields": true}), "has(self.v)", "undefined field 'v'")]
+#[case(json!({"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": true}}), "has(self.v)",
+    "undefined field 'v'")]
+#[case(json!({"x-kubernetes-preserve-unknown-fields": true, "x-kubernetes-validations": [{"rule": "true"}]}), "true",
+    "s.properties[v].x-kubernetes-validations: Internal error: internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations")]
+#[case(json!({"type": "string", "format": "duration"}), "type(self.v) == duration",
+    "undeclared reference to 'duration' (in container '')")]
+#[case(json!({"type": "string"}), "self.true == 1", "<input>:1:6: Syntax error: mismatched input 'true' expecting IDENTIFIER")]
+#[case(json!({"type": "string"}), "timestamp(-62135596801) == timestamp(1)", "<input>:1:11: invalid timestamp argument")]
+fn refused_expressions(#[case] schema: Value, #[case] rule: &str, #[case] expected: &str) {
+    let schema = json!({"type": "object", "properties": {"v": schema}, "x-kubernetes-validations": [{"rule": rule}]});
+    let mut errors = ErrorList::new();
+    check_schema(&schema, "s", &mut errors);
+    let errors = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    assert!(errors.contains(expected), "{errors}");
+}
+
+/// `TestRatcheting`: what is not refused because it is unchanged is warned of; errors and the type of an object count.
+#[rstest::rstest]
+#[case::broken(json!({"s": "x", "n": 1}), &[], &["s: Invalid value: \"x\": short"])]
+#[case::changed(json!({"s": "y", "n": 1}), &["s: Invalid value: \"y\": short"], &[])]
+#[case::failed(json!({"s": "xx", "l": []}), &["l: Invalid value: \"array\": index out of bounds: 0 evaluating rule: self[0] == 1"], &[])]
+#[case::of_a_type(json!({"s": "xx", "kind": "K"}), &["kind: Invalid value: \"K\": failed rule: self == 'X'"], &[])]
+fn what_is_ratcheted_is_warned_of(#[case] new: Value, #[case] refused: &[&str], #[case] warnings: &[&str]) {
+    let rule = |rule: &str| json!([{"rule": rule}]);
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"},
+        "kind": {"type": "string", "x-kubernetes-validations": rule("self == 'X'")},
+        "s": {"type": "string", "x-kubernetes-validations": [{"rule": "self.size() > 1", "message": "short"}]},
+        "l": {"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": rule("self[0] == 1")}}});
+    let rules = CompiledRules::of(&schema, "x").expect("rules");
+    let old = json!({"s": "x", "kind": "K", "l": []});
+    let found = rules.judge(&new, Some(&old));
+    assert_eq!(found.iter().map(ToString::to_string).collect::<Vec<_>>(), refused);
+    assert_eq!(found.warnings(), warnings);
+}
