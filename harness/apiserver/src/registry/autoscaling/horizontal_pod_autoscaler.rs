@@ -10,6 +10,7 @@ use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, UNSET, int_or_string, items, text, text_or};
 use crate::quantity::Quantity;
+use crate::registry::autoscaling::round_trip;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
@@ -75,19 +76,32 @@ const CURRENT: &str = "currentCPUUtilizationPercentage";
 
 fn to_v2(mut object: Value) -> Value {
     object["apiVersion"] = "autoscaling/v2".into();
+    let annotated = round_trip::take(&mut object);
     if let Some(spec) = object_or_insert(&mut object, "spec") {
+        let mut metrics = annotated.metrics.unwrap_or_default();
+        let percentage = spec.remove(PERCENTAGE).filter(|value| !value.is_null());
         // The default of v2 holds for v1, too.
-        let percentage = spec.remove(PERCENTAGE).filter(|value| !value.is_null()).unwrap_or(json!(DEFAULT_PERCENTAGE));
-        let target = json!({"type": "Utilization", "averageUtilization": percentage});
-        let metric = json!({"type": "Resource", "resource": {"name": "cpu", "target": target}});
-        spec.insert("metrics", json!([metric]));
+        let percentage = percentage.or_else(|| metrics.is_empty().then_some(json!(DEFAULT_PERCENTAGE)));
+        if let Some(percentage) = percentage {
+            let target = json!({"type": "Utilization", "averageUtilization": percentage});
+            metrics.push(json!({"type": "Resource", "resource": {"name": "cpu", "target": target}}));
+        }
+        spec.insert("metrics", Value::Array(metrics));
+        if let Some(behavior) = annotated.behavior {
+            spec.insert("behavior", behavior);
+        }
     }
     if let Some(status) = object_or_insert(&mut object, "status") {
-        let current = status.remove(CURRENT).map_or(Value::Null, |percentage| {
+        let current = status.remove(CURRENT).map(|percentage| {
             let current = json!({"averageUtilization": percentage, "averageValue": "0"});
             json!([{"type": "Resource", "resource": {"name": "cpu", "current": current}}])
         });
-        status.insert("currentMetrics", current);
+        // The annotation has more.
+        let current = annotated.current_metrics.map(Value::Array).or(current);
+        status.insert("currentMetrics", current.unwrap_or_default());
+        if let Some(conditions) = annotated.conditions {
+            status.insert("conditions", conditions);
+        }
         if status.get("currentReplicas") == Some(&json!(0)) {
             status.remove("currentReplicas");
         }
@@ -97,34 +111,32 @@ fn to_v2(mut object: Value) -> Value {
 
 fn to_v1(mut object: Value) -> Value {
     object["apiVersion"] = "autoscaling/v1".into();
-    if let Some(spec) = object_or_insert(&mut object, "spec") {
-        let metrics = spec.remove("metrics");
-        spec.remove("behavior");
-        if let Some(percentage) = cpu_metric_value(metrics.as_ref(), "/resource/target/averageUtilization") {
-            spec.insert(PERCENTAGE, percentage);
+    if let Some(fields) = object.as_object_mut() {
+        round_trip::drop_annotations(fields);
+    }
+    let spec = object["spec"].clone();
+    let status = object["status"].clone();
+    round_trip::annotate(&mut object, &spec, &status);
+    let utilization =
+        |list: &[Value], part: &str| list.iter().find_map(|metric| round_trip::processor_utilization(metric, part));
+    if let Some(own) = object_or_insert(&mut object, "spec") {
+        own.remove("metrics");
+        own.remove("behavior");
+        if let Some(percentage) = utilization(array_field(&spec, "metrics"), "target") {
+            own.insert(PERCENTAGE, percentage);
         }
     }
-    if let Some(status) = object_or_insert(&mut object, "status") {
-        let metrics = status.remove("currentMetrics");
-        status.remove("conditions");
-        if let Some(percentage) = cpu_metric_value(metrics.as_ref(), "/resource/current/averageUtilization") {
-            status.insert(CURRENT, percentage);
+    if let Some(own) = object_or_insert(&mut object, "status") {
+        own.remove("currentMetrics");
+        own.remove("conditions");
+        if let Some(percentage) = utilization(array_field(&status, "currentMetrics"), "current") {
+            own.insert(CURRENT, percentage);
         }
         for field in ["currentReplicas", "desiredReplicas"] {
-            status.entry(field).or_insert(json!(0));
+            own.entry(field).or_insert(json!(0));
         }
     }
     object
-}
-
-/// Returns the value at a pointer in the CPU metric.
-fn cpu_metric_value(metrics: Option<&Value>, pointer: &str) -> Option<Value> {
-    let metrics = metrics.and_then(Value::as_array)?;
-    let processor = metrics.iter().find(|metric| {
-        metric.get("type").is_some_and(|kind| kind == "Resource")
-            && metric.pointer("/resource/name").is_some_and(|name| name == "cpu")
-    })?;
-    processor.pointer(pointer).cloned()
 }
 
 /// Defaults of `v1`.
@@ -157,8 +169,9 @@ fn default_behavior(spec: &mut Map) {
     }
 }
 
-/// Defaults of `HorizontalPodAutoscaler` v2.
+/// Defaults of `HorizontalPodAutoscaler` v2, which has no annotations of `v1`.
 fn default_v2(map: &mut Map) {
+    round_trip::drop_annotations(map);
     if let Some(spec) = object_or_default(map, "spec") {
         value_default(spec, "minReplicas", 1);
         if is_empty_value(spec.get("metrics")) {
@@ -568,9 +581,28 @@ mod tests {
         let stored = to_v2(first.clone());
         assert_eq!(stored.pointer("/spec/metrics/0/resource/target/averageUtilization"), Some(&json!(50)));
         assert_eq!(stored["apiVersion"], "autoscaling/v2");
-        assert_eq!(to_v1(stored), first);
+        let mut again = to_v1(stored);
+        let annotations = again.as_object_mut().unwrap().remove("metadata").unwrap();
+        let current = r#"[{"type":"Resource","resource":{"name":"cpu","currentAverageUtilization":7,"currentAverageValue":"0"}}]"#;
+        assert_eq!(annotations, json!({"annotations": {"autoscaling.alpha.kubernetes.io/current-metrics": current}}));
+        assert_eq!(again, first);
         let stored = to_v2(json!({"spec": {"maxReplicas": 3}}));
         assert_eq!(stored.pointer("/spec/metrics/0/resource/target/averageUtilization"), Some(&json!(80)));
+    }
+
+    /// `Convert_autoscaling_HorizontalPodAutoscaler_To_v1_HorizontalPodAutoscaler`: a write in v1 keeps what v2 has.
+    #[test]
+    fn other_metrics_survive_v1() {
+        let memory = json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue",
+            "averageValue": "1Gi"}}});
+        let spec =
+            json!({"maxReplicas": 3, "metrics": [memory], "behavior": {"scaleDown": {"selectPolicy": "Disabled"}}});
+        let v2 = json!({"apiVersion": "autoscaling/v2", "metadata": {"name": "h"}, "spec": spec,
+            "status": {"currentMetrics": null, "desiredReplicas": 0}});
+        let v1 = to_v1(v2.clone());
+        assert_eq!(v1["spec"], json!({"maxReplicas": 3}));
+        assert_eq!(v1["metadata"]["annotations"].as_object().map(Map::len), Some(2));
+        assert_eq!(to_v2(v1), v2);
     }
 
     #[test]
