@@ -90,6 +90,19 @@ impl Attributes {
             )
     }
 
+    /// Returns true for reviews of tokens and rights, which policies do not see:
+    /// `pkg/kubeapiserver/admission/exclusion/resources.go`.
+    fn is_hidden_from_policies(&self) -> bool {
+        matches!(&*self.resource.group, "authentication.k8s.io" | "authorization.k8s.io")
+            && self.subresource.is_empty()
+            && self.resource.resource.ends_with("reviews")
+    }
+
+    /// Returns true if policies decide about the request.
+    pub(super) fn is_seen_by_policies(&self) -> bool {
+        !self.is_hidden_from_policies()
+    }
+
     /// Returns true if the request is about a namespace object.
     pub(super) fn is_namespace(&self) -> bool {
         self.resource.group.is_empty() && self.resource.resource == "namespaces"

@@ -10,6 +10,8 @@
 //! A request passes [`mutate`] before the strategy prepares it and [`validate`] after its validation. Without stored
 //! configurations neither is called.
 
+#[cfg(test)]
+mod answer_tests;
 mod attributes;
 mod conditions;
 mod config;
@@ -55,6 +57,8 @@ pub(crate) trait AdmissionHost: Sync {
     fn clock(&self) -> &Clock;
     /// Returns the function that answers access reviews.
     fn reviewer(&self) -> AccessReviewer;
+    /// Returns the seconds that the request has left, rounded up; `None` for requests without a limit.
+    fn seconds_left(&self) -> Option<u64>;
     /// Returns a new UID.
     fn uid(&self) -> String;
     /// Adds a warning to the reply.
@@ -65,6 +69,8 @@ pub(crate) trait AdmissionHost: Sync {
     fn schema(&self) -> Arc<Schema>;
     /// Returns the reason why an object is not of the kind that is admitted, in the version of the request or another.
     fn kind_error(&self, kind: Option<&Resource>, object: &Value) -> Option<String>;
+    /// Returns the kind that is admitted; `None` for a body of another kind, such as an eviction.
+    fn own_kind<'k>(&'k self, kind: Option<&'k Resource>) -> Option<&'k Resource>;
     /// Fills in the defaults of the object that is admitted, or of one of its other versions.
     fn default(&self, kind: Option<&Resource>, object: &mut Value);
     /// Converts an object from a version of its resource to another one.
@@ -89,16 +95,20 @@ pub(crate) async fn mutate(
     }
     let mut policies = Reinvocation::default();
     let mut webhooks = Reinvocation::default();
-    let before = attributes.object.clone();
-    mutation::run(host, config, attributes, &mut policies).await?;
+    let seen = attributes.is_seen_by_policies();
+    if seen {
+        mutation::run(host, config, attributes, &mut policies).await?;
+    }
     webhooks::mutate(host, config, attributes, &mut webhooks).await?;
-    if attributes.object == before {
+    if !policies.is_wanted() && !webhooks.is_wanted() {
         return Ok(());
     }
     if let Some(object) = &mut attributes.object {
         host.admit_again(object)?;
     }
-    mutation::run_again(host, config, attributes, &mut policies).await?;
+    if seen {
+        mutation::run_again(host, config, attributes, &mut policies).await?;
+    }
     webhooks::mutate_again(host, config, attributes, &mut webhooks).await
 }
 
@@ -111,26 +121,55 @@ pub(crate) async fn validate(
     if attributes.is_exempt() {
         return Ok(());
     }
-    policies::validate(host, config, attributes).await?;
+    if attributes.is_seen_by_policies() {
+        policies::validate(host, config, attributes).await?;
+    }
     webhooks::validate(host, config, attributes).await
 }
 
-/// Returns the object that a mutation made: decoded, with its defaults, in the version of the invocation.
+/// Reasons why what a mutation made is not an object of the kind, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+enum MutatedError {
+    /// It cannot be decoded.
+    #[error("{0}")]
+    Decode(String),
+    /// It is an object of another kind.
+    #[error("{0}")]
+    Foreign(String),
+}
+
+/// Returns the object that a mutation made, decoded and with its defaults, in the version of the invocation, and the
+/// complaints of strict decoding.
 ///
 /// # Errors
 /// The object is not one of its kind any more.
-fn mutated(host: &dyn AdmissionHost, invocation: &Invocation, changed: &Value) -> Result<Value, String> {
+fn mutated(
+    host: &dyn AdmissionHost,
+    invocation: &Invocation,
+    changed: &Value,
+) -> Result<(Value, Vec<String>), MutatedError> {
     let other = invocation.other().map(|other| &**other);
-    let mut object = match other {
+    let (mut object, strict) = match other {
         // Custom resources are pruned in the version of the request.
-        Some(other) if other.is_unstructured() => changed.clone(),
-        _ => schema_of(host, invocation).convert(changed).map_err(|error| error.to_string())?.value,
+        Some(other) if other.is_unstructured() => (changed.clone(), Vec::new()),
+        _ => {
+            let decoded = schema_of(host, invocation).convert(changed);
+            let decoded = decoded.map_err(|error| MutatedError::Decode(error.to_string()))?;
+            (decoded.value, decoded.strict)
+        }
     };
     if let Some(why) = host.kind_error(other, &object) {
-        return Err(why);
+        let is_known = why.ends_with("unknown conversion");
+        return Err(if is_known { MutatedError::Foreign(why) } else { MutatedError::Decode(why) });
+    }
+    if let Some(kind) = host.own_kind(other)
+        && object.get("kind").is_none_or(|given| *given == "")
+    {
+        object["kind"] = kind.kind.as_ref().into();
+        object["apiVersion"] = kind.api_version().into();
     }
     host.default(other, &mut object);
-    Ok(object)
+    Ok((object, strict))
 }
 
 /// Returns the schema of the objects of an invocation.

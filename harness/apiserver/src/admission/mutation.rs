@@ -1,12 +1,14 @@
 //! `MutatingAdmissionPolicy`. Follows `plugin/policy/mutating` in `staging/src/k8s.io/apiserver/pkg/admission`.
 
+use std::collections::BTreeSet;
+
 use super::attributes::Attributes;
 use super::conditions::{self, ConditionError, RequestValues};
 use super::config::{AdmissionConfig, Mutation, Policy};
 use super::matching::Invocation;
 use super::policies::for_each_binding;
 use super::reinvocation::Reinvocation;
-use super::{AdmissionHost, mutated, schema_of};
+use super::{AdmissionHost, MutatedError, mutated, schema_of};
 use crate::expressions::admission::{Activation, BudgetExceeded, ExpressionError};
 use crate::expressions::cost::OBJECT_BUDGET;
 use crate::expressions::{CompileError, JsonError, to_json};
@@ -93,34 +95,54 @@ async fn apply_all(
         })
         .await;
     }
+    // The version of the last policy whose conditions hold, and those whose object a mutation made.
     let mut last = None;
+    let mut made = BTreeSet::new();
     for application in found {
         let key = application.key();
-        if second && !again.is_due(&key) {
-            continue;
-        }
         let Some(invocation) = versions.get_mut(application.version) else { continue };
-        let before = invocation.object.clone();
         let policy = application.policy;
-        match apply(host, policy, attributes, (invocation, application.params.as_ref())) {
-            Ok(true) => last = Some(application.version),
-            Err(error) if !policy.ignores_failures => {
+        let params = application.params.as_ref();
+        let mut failed = |error: &MutationError| {
+            if !policy.ignores_failures {
                 let message = describe(policy, &application.binding, &error.to_string());
                 errors.push(PolicyError { message, reason: "Invalid" });
             }
-            Ok(false) | Err(_) => {}
+        };
+        match applies(host, policy, attributes, (invocation, params)) {
+            Ok(true) if !second || again.is_due(&key) => {}
+            Ok(_) => continue,
+            Err(error) => {
+                failed(&error);
+                continue;
+            }
+        }
+        last = Some(application.version);
+        let before = invocation.object.clone();
+        // A mutation that fails does not keep those after it from being made.
+        for mutation in &policy.mutations {
+            match apply(host, (policy, mutation), attributes, (invocation, params)) {
+                Ok(true) => {
+                    made.insert(application.version);
+                }
+                Ok(false) => {}
+                Err(MutationError::Fatal(status)) => return Err(*status),
+                Err(error) => failed(&error),
+            }
         }
         if invocation.object != before {
-            last = Some(application.version);
             again.mark_changed();
         }
         if policy.is_reinvoked {
             again.record(key);
         }
     }
-    if let Some(invocation) = last.and_then(|version| versions.get(version))
+    if let Some(version) = last.filter(|version| made.contains(version))
+        && let Some(invocation) = versions.get(version)
         && let Some(object) = invocation.object.clone()
     {
+        // Also for the policy that made the object, as upstream.
+        again.mark_changed();
         let failed = |status: Status| Status::internal(format!("failed to convert object: {}", status.message));
         attributes.object = Some(invocation.restore(host, object).await.map_err(failed)?);
     }
@@ -177,39 +199,61 @@ enum MutationError {
     #[error("JSON Patch: {0}")]
     Operation(OperationError),
     /// The object is not one of its kind any more.
-    #[error("{0}")]
-    Object(String),
+    #[error(transparent)]
+    Object(#[from] MutatedError),
+    /// An error that ends the request with every failure policy.
+    #[error("{}", .0.message)]
+    Fatal(Box<Status>),
 }
 
-/// Applies one policy with one set of parameters; returns true if its mutations were reached.
-fn apply(
+/// Returns true if the conditions of a policy hold.
+fn applies(
     host: &dyn AdmissionHost,
     policy: &Policy,
     attributes: &Attributes,
+    (invocation, params): (&Invocation, Option<&Value>),
+) -> Result<bool, MutationError> {
+    if policy.conditions.is_empty() {
+        return Ok(true);
+    }
+    let values = RequestValues::of(host, attributes, invocation, false).with(params, true);
+    let mut activation = Activation::new(values, &policy.variables);
+    Ok(conditions::hold(&policy.conditions, &mut activation, policy.ignores_failures)?)
+}
+
+/// Makes one mutation with one set of parameters; returns true if it made an object, also the same one.
+fn apply(
+    host: &dyn AdmissionHost,
+    (policy, mutation): (&Policy, &Mutation),
+    attributes: &Attributes,
     (invocation, params): (&mut Invocation, Option<&Value>),
 ) -> Result<bool, MutationError> {
-    if !policy.conditions.is_empty() {
-        let values = RequestValues::of(host, attributes, invocation, false).with(params, true);
-        let mut activation = Activation::new(values, &policy.variables);
-        if !conditions::hold(&policy.conditions, &mut activation, policy.ignores_failures)? {
-            return Ok(false);
+    let Some(object) = invocation.object.clone() else { return Ok(false) };
+    let values = RequestValues::of(host, attributes, invocation, true).with(params, true);
+    let mut activation = Activation::new(values, &policy.variables);
+    invocation.object = Some(match mutation {
+        Mutation::ApplyConfiguration(expression) => {
+            let config = evaluate(&mut activation, expression)?;
+            let changed = merged(&schema_of(host, invocation), &object, config)?;
+            mutated(host, invocation, &changed)?.0
         }
-    }
-    for mutation in &policy.mutations {
-        let Some(object) = invocation.object.clone() else { continue };
-        let values = RequestValues::of(host, attributes, invocation, true).with(params, true);
-        let mut activation = Activation::new(values, &policy.variables);
-        let changed = match mutation {
-            Mutation::ApplyConfiguration(expression) => {
-                let config = evaluate(&mut activation, expression)?;
-                merged(&schema_of(host, invocation), &object, config)?
-            }
-            Mutation::JsonPatch(expression) => patched(&object, &evaluate(&mut activation, expression)?)?,
-        };
-        let Some(changed) = changed else { continue };
-        invocation.object = Some(mutated(host, invocation, &changed).map_err(MutationError::Object)?);
-    }
+        Mutation::JsonPatch(expression) => match patched(&object, &evaluate(&mut activation, expression)?)? {
+            Some(changed) => decoded(host, invocation, &changed)?,
+            None => object,
+        },
+    });
     Ok(true)
+}
+
+/// Returns the object that a JSON patch made. It is decoded strictly, and what is wrong with it ends the request.
+fn decoded(host: &dyn AdmissionHost, invocation: &Invocation, changed: &Value) -> Result<Value, MutationError> {
+    let fatal = |why: String| Err(MutationError::Fatal(Box::new(Status::internal(why))));
+    match mutated(host, invocation, changed) {
+        Ok((object, strict)) if strict.is_empty() => Ok(object),
+        Ok((_, strict)) => fatal(format!("strict decoding error: {}", strict.join(", "))),
+        Err(MutatedError::Decode(why)) => fatal(why),
+        Err(MutatedError::Foreign(why)) => fatal(format!("failed to convert object: {why}")),
+    }
 }
 
 fn evaluate(
@@ -228,7 +272,7 @@ fn evaluate(
 }
 
 /// Merges an apply configuration into the object.
-fn merged(schema: &Schema, object: &Value, mut config: Value) -> Result<Option<Value>, MutationError> {
+fn merged(schema: &Schema, object: &Value, mut config: Value) -> Result<Value, MutationError> {
     let Some(fields) = config.as_object_mut() else {
         return Err(MutationError::NoObject);
     };
@@ -243,7 +287,7 @@ fn merged(schema: &Schema, object: &Value, mut config: Value) -> Result<Option<V
     if !atomics.is_empty() {
         return Err(MutationError::Atomic(atomics));
     }
-    Ok(Some(patch::apply::merge(schema, object, &config)?))
+    Ok(patch::apply::merge(schema, object, &config)?)
 }
 
 fn find_atomics(schema: &Schema, ty: TypeRef, value: &Value, path: String, found: &mut Vec<String>) {

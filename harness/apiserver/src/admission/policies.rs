@@ -2,6 +2,7 @@
 //! `plugin/policy/generic/policy_dispatcher.go` in `staging/src/k8s.io/apiserver/pkg/admission`.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::AdmissionHost;
 use super::attributes::Attributes;
@@ -11,9 +12,10 @@ use super::matching::{self, Criteria, Invocation};
 use crate::expressions::SharedValue;
 use crate::expressions::admission::{Activation, BudgetExceeded};
 use crate::expressions::cost::OBJECT_BUDGET;
+use crate::json::fields::str_field;
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::registry::label_selector;
+use crate::registry::{Resource, label_selector};
 use crate::status::Status;
 
 /// Longest text of a `messageExpression`, in bytes.
@@ -52,8 +54,8 @@ pub(super) struct ConfigurationError {
 /// Reasons why a binding has no parameters, in upstream's words.
 #[derive(Debug, thiserror::Error)]
 enum ParameterError {
-    #[error("failed to find resource referenced by paramKind: '{api_version}, Kind={kind}'")]
-    Kind { api_version: String, kind: String },
+    #[error("failed to find resource referenced by paramKind: '{group}/{version}, Kind={kind}'")]
+    Kind { group: String, version: String, kind: String },
     #[error("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")]
     Namespace,
     #[error("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")]
@@ -108,6 +110,9 @@ pub(super) async fn for_each_binding(
         Ok(None) => return,
         Err(status) => return misconfigured(policy, each, None, &status.message),
     };
+    if let Err(error) = param_resource(host, policy) {
+        return misconfigured(policy, each, None, &error.to_string());
+    }
     let mut is_converted = false;
     for binding in &policy.bindings {
         let resources = &binding.spec["matchResources"];
@@ -161,6 +166,23 @@ fn misconfigured(policy: &Policy, each: &mut EachBinding<'_>, binding: Option<&B
     }
 }
 
+/// Returns the resource of a policy's parameters; `None` if it has none.
+fn param_resource(host: &dyn AdmissionHost, policy: &Policy) -> Result<Option<Arc<Resource>>, ParameterError> {
+    let wanted = &policy.spec["paramKind"];
+    if !wanted.is_object() {
+        return Ok(None);
+    }
+    let (group, version) = {
+        let api_version = str_field(wanted, "apiVersion");
+        api_version.split_once('/').unwrap_or(("", api_version))
+    };
+    let kind = str_field(wanted, "kind");
+    let found = host.registry().resource_for_kind(group, version, kind).cloned();
+    let unknown =
+        || ParameterError::Kind { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() };
+    found.ok_or_else(unknown).map(Some)
+}
+
 /// Returns the parameters of a binding; one `None` if it has none.
 fn parameters(
     host: &dyn AdmissionHost,
@@ -168,19 +190,11 @@ fn parameters(
     binding: &Binding,
     attributes: &Attributes,
 ) -> Result<Vec<Option<Value>>, ParameterError> {
-    let kind = &policy.spec["paramKind"];
     let reference = &binding.spec["paramRef"];
-    if !kind.is_object() || !reference.is_object() {
+    let Some(resource) = param_resource(host, policy)?.filter(|_| reference.is_object()) else {
         return Ok(vec![None]);
-    }
-    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
-    let api_version = text(kind, "apiVersion");
-    let name = text(kind, "kind");
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version.as_str()));
-    let registry = host.registry();
-    let resource = registry.resource_for_kind(group, version, &name);
-    let unknown = || ParameterError::Kind { api_version: api_version.clone(), kind: name.clone() };
-    let resource = resource.ok_or_else(unknown)?;
+    };
+    let text = |value: &Value, field: &str| str_field(value, field).to_owned();
     let given = text(reference, "namespace");
     if !resource.namespaced && !given.is_empty() {
         return Err(ParameterError::Namespace);

@@ -15,11 +15,13 @@ pub(super) struct Reinvocation<K> {
     due: BTreeSet<K>,
     /// The object after the last of them.
     output: Option<Value>,
+    /// A second round is due, although later changes may have undone the one that asked for it.
+    again: bool,
 }
 
 impl<K> Default for Reinvocation<K> {
     fn default() -> Self {
-        Self { applied: Vec::new(), due: BTreeSet::new(), output: None }
+        Self { applied: Vec::new(), due: BTreeSet::new(), output: None, again: false }
     }
 }
 
@@ -36,8 +38,14 @@ impl<K: Clone + Ord> Reinvocation<K> {
         }
     }
 
+    /// Returns true if something changed the object in the first round.
+    pub(super) fn is_wanted(&self) -> bool {
+        self.again
+    }
+
     /// Records that the object changed: those that were applied before are due.
     pub(super) fn mark_changed(&mut self) {
+        self.again = true;
         self.due.extend(self.applied.iter().cloned());
     }
 

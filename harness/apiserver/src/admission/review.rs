@@ -143,8 +143,13 @@ pub(super) fn response(
 
 /// Returns the refusal of a webhook: its status with the webhook's name before the message.
 pub(super) fn rejection(webhook: &str, given: &Value) -> Status {
-    let mut status: Status =
-        serde_json::from_value(given.clone().into()).unwrap_or_else(|_| Status::failure(0, "", ""));
+    let mut given = given.clone();
+    if let Some(fields) = given.as_object_mut() {
+        // Any other text than Success is a failure, too.
+        fields.remove("status");
+        fields.retain(|_, value| !value.is_null());
+    }
+    let mut status: Status = serde_json::from_value(given.into()).unwrap_or_else(|_| Status::failure(0, "", ""));
     let denied = format!("admission webhook {webhook:?} denied the request");
     status.code = if status.code < 400 { 400 } else { status.code };
     status.status = crate::status::StatusKind::Failure;
@@ -179,6 +184,7 @@ mod tests {
     #[rstest]
     #[case(json!(null), 400, "admission webhook \"h\" denied the request without explanation")]
     #[case(json!({"code": 200, "status": "Success", "reason": "no"}), 400, "admission webhook \"h\" denied the request: no")]
+    #[case(json!({"code": 422, "status": "Maybe", "message": "no"}), 422, "admission webhook \"h\" denied the request: no")]
     #[case(json!({"code": 418, "message": "tea"}), 418, "admission webhook \"h\" denied the request: tea")]
     fn rejections_are_failures(#[case] given: Value, #[case] code: u16, #[case] message: &str) {
         let status = rejection("h", &given);

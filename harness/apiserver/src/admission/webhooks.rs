@@ -7,12 +7,13 @@ use super::attributes::Attributes;
 use super::config::{AdmissionConfig, Webhook, WebhookId};
 use super::matching::{self, Criteria, Invocation};
 use super::reinvocation::Reinvocation;
-use super::{AdmissionHost, conditions, mutated, review};
+use super::{AdmissionHost, MutatedError, conditions, mutated, review};
 use crate::expressions::admission::Activation;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
-use crate::outbound::ClientConfig;
+use crate::outbound::{CallTime, ClientConfig};
 use crate::patch;
+use crate::schema::decode_patch_operations;
 use crate::status::{GroupResource, Status};
 
 /// The reason why a webhook did not allow a request.
@@ -71,7 +72,9 @@ pub(super) async fn mutate(
     again: &mut Reinvocation<WebhookId>,
 ) -> Result<(), Status> {
     for (index, hook) in config.mutating_webhooks.iter().enumerate() {
-        call_mutating(host, hook, &mutation_key(0, index), attributes, again).await?;
+        if let Some(invocation) = invocation(host, hook, attributes, &mut Vec::new()).await? {
+            call_mutating(host, hook, &mutation_key(0, index), attributes, (invocation, again)).await?;
+        }
     }
     again.end_round(attributes.object.as_ref());
     Ok(())
@@ -86,8 +89,10 @@ pub(super) async fn mutate_again(
 ) -> Result<(), Status> {
     again.begin_again(attributes.object.as_ref());
     for (index, hook) in config.mutating_webhooks.iter().enumerate() {
+        // As upstream, a condition that fails counts also for webhooks that are not called again.
+        let Some(invocation) = invocation(host, hook, attributes, &mut Vec::new()).await? else { continue };
         if again.is_due(&hook.id) {
-            call_mutating(host, hook, &mutation_key(1, index), attributes, again).await?;
+            call_mutating(host, hook, &mutation_key(1, index), attributes, (invocation, again)).await?;
         }
     }
     Ok(())
@@ -103,9 +108,8 @@ async fn call_mutating(
     hook: &Webhook,
     key: &str,
     attributes: &mut Attributes,
-    again: &mut Reinvocation<WebhookId>,
+    (invocation, again): (Invocation, &mut Reinvocation<WebhookId>),
 ) -> Result<(), Status> {
-    let Some(invocation) = invocation(host, hook, attributes, &mut Vec::new()).await? else { return Ok(()) };
     let patched = match call(host, hook, attributes, &invocation, true).await {
         Ok(answer) => patched(host, hook, &invocation, &answer),
         Err(error) => Err(error),
@@ -157,11 +161,8 @@ fn patched(
     if answer.patch.is_empty() {
         return Ok(None);
     }
-    let operations = match serde_json::from_slice::<Value>(&answer.patch) {
-        Ok(Value::Array(operations)) => operations,
-        Ok(_) => return Err(WebhookError::Failed(undecodable("not a list of operations"))),
-        Err(error) => return Err(WebhookError::Failed(undecodable(&error.to_string()))),
-    };
+    let operations = decode_patch_operations(&answer.patch)
+        .map_err(|error| WebhookError::Failed(format!("received undecodable patch in webhook response: {error}")))?;
     if operations.is_empty() {
         return Ok(None);
     }
@@ -174,13 +175,14 @@ fn patched(
     if answer.patch_type != "JSONPatch" {
         return Err(WebhookError::Failed(format!("unsupported patch type {:?}", answer.patch_type)));
     }
-    let internal = |why: String| WebhookError::Refused(Status::internal(why));
-    let changed = patch::json::apply(object.clone(), operations).map_err(|error| internal(error.to_string()))?;
-    mutated(host, invocation, &changed).map(Some).map_err(internal)
-}
-
-fn undecodable(why: &str) -> String {
-    format!("received undecodable patch in webhook response: {why}")
+    let refused = |status: Status| WebhookError::Refused(status);
+    let changed = patch::json::apply(object.clone(), operations).map_err(|error| refused(Status::internal(error)))?;
+    match mutated(host, invocation, &changed) {
+        Ok((object, _)) => Ok(Some(object)),
+        Err(MutatedError::Decode(why)) => Err(refused(Status::internal(why))),
+        // Found when the object is converted back after all webhooks, whose error upstream passes on as it is.
+        Err(MutatedError::Foreign(why)) => Err(refused(Status::untyped_error(why))),
+    }
 }
 
 /// Calls the validating webhooks that match.
@@ -223,8 +225,9 @@ async fn call(
     let uid = host.uid();
     let body = review::review(attributes, invocation, version, &uid);
     let config = ClientConfig::of(&hook.spec["clientConfig"]);
-    let called =
-        host.outbound().call(host.lister(), host.clock(), &config, (&body, review::TYPE), hook.timeout_seconds).await;
+    let seconds = hook.timeout_seconds;
+    let time = CallTime { seconds, shown: host.seconds_left().map_or(seconds, |left| left.min(seconds)) };
+    let called = host.outbound().call(host.lister(), host.clock(), &config, (&body, review::TYPE), time).await;
     let answer = called.map_err(|why| WebhookError::Failed(format!("failed to call webhook: {why}")))?;
     let answer = review::response(&answer, version, &uid, mutating)
         .map_err(|why| WebhookError::Failed(format!("received invalid webhook response: {why}")))?;

@@ -1,7 +1,8 @@
 //! Connects handlers to admission by webhooks and policies.
 //! See `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/admission.go`.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 
@@ -11,16 +12,28 @@ use super::{authorization, body};
 use crate::admission::{self, AdmissionConfig, AdmissionHost, AdmissionOperation, Attributes, Gvk, Gvr};
 use crate::clock::Clock;
 use crate::expressions::AccessReviewer;
-use crate::json::fields::str_field;
+use crate::go_duration::go_duration;
+use crate::json::fields::{is_empty_value, str_field};
 use crate::json::{Map, Value, json};
+use crate::managedfields::ManagedEntries;
 use crate::metadata;
 use crate::outbound::Outbound;
 use crate::registry::{ObjectLister, Registry, Resource};
 use crate::request::{DeleteOptions, Propagation};
 use crate::schema::{self, Schema};
-use crate::status::Status;
+use crate::status::{NumberError, Status};
 use crate::store::StoredObject;
 use crate::subresources::scale;
+
+/// The most time that a request takes: `requestTimeoutUpperBound` in
+/// `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go`.
+const REQUEST_TIME: Duration = Duration::from_secs(34);
+
+/// The schema of the options of connections, which keeps all fields.
+static OPEN: LazyLock<Arc<Schema>> = LazyLock::new(|| {
+    let open = Schema::from_structural(None, true);
+    Arc::new(open.expect("a schema that allows everything is structural"))
+});
 
 /// The admission of one request.
 pub(super) struct Admission<'s> {
@@ -69,13 +82,37 @@ impl<'s> Admission<'s> {
 
     /// Runs mutating policies and webhooks; returns the object that they make.
     pub(super) fn mutate(&self, object: Value) -> BoxFuture<'_, Result<Value, Status>> {
-        Box::pin(self.run_mutation(object))
+        Box::pin(self.in_time(self.run_mutation(object)))
+    }
+
+    /// Runs a part of admission until the time of the request is over: `FinishRequest` in
+    /// `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/finisher/finisher.go`.
+    async fn in_time<T>(&self, part: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+        let Some(left) = self.time_left() else { return part.await };
+        let timed_out = "request did not complete within requested timeout - context deadline exceeded";
+        let result = self.scope.server.clock().timeout(left, part).await;
+        result.unwrap_or_else(|| Err(Status::timeout(timed_out, 0)))
+    }
+
+    /// Returns the time that the request has left; connections may take longer.
+    fn time_left(&self) -> Option<Duration> {
+        if self.operation == AdmissionOperation::Connect {
+            return None;
+        }
+        let asked = self.scope.query.get("timeout").and_then(go_duration).and_then(|nanos| u64::try_from(nanos).ok());
+        let asked = asked.filter(|nanos| *nanos > 0).map(Duration::from_nanos);
+        let most = asked.map_or(REQUEST_TIME, |asked| asked.min(REQUEST_TIME));
+        let passed = self.scope.server.clock().elapsed().saturating_sub(self.scope.parsed.received);
+        Some(most.saturating_sub(passed))
     }
 
     async fn run_mutation(&self, object: Value) -> Result<Value, Status> {
         let shown = self.shown(&object)?;
         let mut attributes = self.attributes(Some(shown.clone()))?;
         admission::mutate(self, &self.config, &mut attributes).await?;
+        if let Some(changed) = &mut attributes.object {
+            self.keep_managed_fields(changed, &shown);
+        }
         match attributes.object {
             Some(changed) if changed != shown && self.is_scale() => {
                 let mut object = object;
@@ -90,9 +127,33 @@ impl<'s> Admission<'s> {
         }
     }
 
+    /// Restores the managed fields of an object if admission left none that can be read:
+    /// `managedFieldsValidatingAdmissionController` in
+    /// `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/fieldmanager/admission.go`.
+    fn keep_managed_fields(&self, changed: &mut Value, before: &Value) {
+        let Some(after) = changed.pointer("/metadata/managedFields") else { return };
+        let read = ManagedEntries::read(after.clone());
+        let is_empty = is_empty_value(Some(after));
+        let fields = metadata::fields_mut(changed);
+        let Err(why) = read else {
+            if is_empty {
+                fields.remove("managedFields");
+            }
+            return;
+        };
+        match before.pointer("/metadata/managedFields") {
+            Some(before) => fields.insert("managedFields", before.clone()),
+            None => fields.remove("managedFields"),
+        };
+        self.scope.warn(format!(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated \
+             mutating admission controller; please fix your requests: {why}"
+        ));
+    }
+
     /// Runs validating policies and webhooks.
     pub(super) fn validate<'v>(&'v self, object: Option<&'v Value>) -> BoxFuture<'v, Result<(), Status>> {
-        Box::pin(self.run_validation(object))
+        Box::pin(self.in_time(self.run_validation(object)))
     }
 
     async fn run_validation(&self, object: Option<&Value>) -> Result<(), Status> {
@@ -131,9 +192,11 @@ impl<'s> Admission<'s> {
             Gvk { group: path.group.clone(), version: path.version.clone(), kind: kind.to_string() }
         };
         let old = self.old.as_ref().map(|old| self.shown(old)).transpose()?;
-        let named = |object: &Value| metadata::name(object).to_owned();
-        let name = Some(path.name.clone()).filter(|name| !name.is_empty());
-        let name = name.or_else(|| object.as_ref().or(old.as_ref()).map(named)).unwrap_or_default();
+        // The objects of a collection that is deleted are admitted without their names.
+        let name = match &object {
+            Some(object) if path.name.is_empty() => metadata::name(object).to_owned(),
+            _ => path.name.clone(),
+        };
         let is_namespace = path.group.is_empty() && path.resource == "namespaces";
         let namespace = if is_namespace { name.clone() } else { self.namespace(old.as_ref()) };
         Ok(Attributes {
@@ -173,29 +236,71 @@ pub(super) async fn admit_deletion(
     options: &DeleteOptions,
 ) -> Result<(), Status> {
     match Admission::of_deletion(scope, stored, options).await? {
-        Some(admission) => Box::pin(admission.run_all(None)).await,
+        Some(admission) => Box::pin(admission.in_time(admission.run_all(None))).await,
         None => Ok(()),
     }
 }
 
-/// Runs all of admission for a connection to a pod, whose options are in the query.
+/// Runs all of admission for a connection to a pod, a node or a service, whose options are in path and query.
+///
+/// # Errors
+/// The options are malformed, or a webhook or policy refuses them.
 pub(super) async fn admit_connection(scope: &RequestScope<'_>) -> Result<(), Status> {
+    let options = connect_options(scope)?;
     let Some(admission) = Admission::of(scope, AdmissionOperation::Connect, None, false) else { return Ok(()) };
-    let kind = scope.kind.subresource(&scope.path.subresource).map_or("", |sub| &*sub.kind);
+    Box::pin(admission.run_all(Some(options))).await
+}
+
+/// Returns the options of a connection: `getRequestOptions` in
+/// `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go`.
+fn connect_options(scope: &RequestScope<'_>) -> Result<Value, Status> {
+    let subresource = &*scope.path.subresource;
+    let kind = scope.kind.subresource(subresource).map_or("", |sub| &*sub.kind);
     let mut options = json!({"kind": kind, "apiVersion": "v1"});
+    match subresource {
+        "proxy" => {
+            if !scope.path.rest.is_empty() {
+                let end = if scope.request.path.ends_with('/') { "/" } else { "" };
+                options["path"] = format!("/{}{end}", scope.path.rest.join("/")).into();
+            }
+            return Ok(options);
+        }
+        "portforward" => {
+            let ports = ports(scope)?;
+            if !ports.is_empty() {
+                options["ports"] = json!(ports);
+            }
+            return Ok(options);
+        }
+        _ => {}
+    }
     for flag in ["stdin", "stdout", "stderr", "tty"] {
         if scope.query.flag(flag) == Some(true) {
             options[flag] = true.into();
         }
     }
-    if let Some(container) = scope.query.get("container") {
+    if let Some(container) = scope.query.get("container").filter(|container| !container.is_empty()) {
         options["container"] = container.into();
     }
     let command: Vec<&str> = scope.query.all("command").collect();
-    if !command.is_empty() {
+    if !command.is_empty() && subresource == "exec" {
         options["command"] = json!(command);
     }
-    Box::pin(admission.run_all(Some(options))).await
+    Ok(options)
+}
+
+/// Returns the ports to forward: `Convert_Slice_string_To_Slice_int32` in
+/// `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/conversion.go`.
+fn ports(scope: &RequestScope<'_>) -> Result<Vec<u16>, Status> {
+    let given = scope.query.all("ports").flat_map(|list| list.split(','));
+    let read = given.map(|port| {
+        port.parse::<u16>().map_err(|error| {
+            let out_of_range = *error.kind() == std::num::IntErrorKind::PosOverflow;
+            let why = NumberError { function: "ParseUint", text: port.to_owned(), out_of_range };
+            Status::bad_request(format!("cannot convert to []int32: {why}"))
+        })
+    });
+    read.collect()
 }
 
 fn write_options(scope: &RequestScope<'_>, kind: &str) -> Value {
@@ -230,6 +335,15 @@ fn delete_options(given: &DeleteOptions) -> Value {
     if given.dry_run {
         options["dryRun"] = json!(["All"]);
     }
+    if let Some(orphan) = given.orphan_dependents {
+        options["orphanDependents"] = orphan.into();
+    }
+    if let Some(uid) = &given.uid {
+        options["preconditions"]["uid"] = uid.as_str().into();
+    }
+    if let Some(version) = &given.resource_version {
+        options["preconditions"]["resourceVersion"] = version.as_str().into();
+    }
     options
 }
 
@@ -255,6 +369,10 @@ impl AdmissionHost for Admission<'_> {
         Arc::new(move |spec| authorization::review(&server, spec))
     }
 
+    fn seconds_left(&self) -> Option<u64> {
+        self.time_left().map(|left| left.as_millis().div_ceil(1000) as u64)
+    }
+
     fn uid(&self) -> String {
         self.scope.server.ids().uid()
     }
@@ -273,6 +391,7 @@ impl AdmissionHost for Admission<'_> {
             "eviction" => "io.k8s.api.policy.v1.Eviction",
             "binding" => "io.k8s.api.core.v1.Binding",
             "token" => "io.k8s.api.authentication.v1.TokenRequest",
+            "exec" | "attach" | "portforward" | "proxy" => return OPEN.clone(),
             _ => return self.scope.schema().clone(),
         };
         schema::builtin(foreign).unwrap_or_else(|| self.scope.schema().clone())
@@ -291,6 +410,11 @@ impl AdmissionHost for Admission<'_> {
         }
         let same = given.is_empty() || (given == own.kind && api_version == own.api_version());
         (!same).then(|| body::wrong_kind_error(self.scope, given, api_version))
+    }
+
+    fn own_kind<'k>(&'k self, kind: Option<&'k Resource>) -> Option<&'k Resource> {
+        let own = (!self.is_foreign()).then(|| kind.unwrap_or(&self.scope.kind));
+        own.filter(|own| !own.is_unstructured())
     }
 
     fn default(&self, kind: Option<&Resource>, object: &mut Value) {
@@ -328,7 +452,7 @@ impl Admission<'_> {
     fn is_foreign(&self) -> bool {
         matches!(
             &*self.scope.path.subresource,
-            "scale" | "eviction" | "binding" | "token" | "exec" | "attach" | "portforward"
+            "scale" | "eviction" | "binding" | "token" | "exec" | "attach" | "portforward" | "proxy"
         )
     }
 }

@@ -140,11 +140,55 @@ pub(crate) async fn delete_named(
 ) -> Result<DeleteOutcome, Status> {
     loop {
         let current = scope.server.get(&scope.resource, namespace, name).ok_or_else(|| scope.not_found(name))?;
-        admission::admit_deletion(scope, &current, options).await?;
+        if scope.webhook().is_some() {
+            // Upstream reads the object in the version of the request before it deletes it.
+            scope.current_value(&current).await?;
+        }
+        if scope.server.admission().is_some() {
+            if let Some(pending) = before_admission(scope, &current, options)? {
+                return Ok(pending);
+            }
+            admission::admit_deletion(scope, &current, &options_for_admission(scope, &current, options)).await?;
+        }
         if let Some(deleted) = try_delete(scope, &current, options)? {
             return Ok(deleted);
         }
     }
+}
+
+/// Checks what comes before admission: preconditions, and whether the deletion goes on already, about which admission
+/// is not asked again. As `Store.Delete` of the generic registry, and `REST.Delete` of namespaces and definitions.
+fn before_admission(
+    scope: &RequestScope<'_>,
+    current: &StoredObject,
+    options: &DeleteOptions,
+) -> Result<Option<DeleteOutcome>, Status> {
+    let mut object = scope.value(current);
+    if is_namespace(scope) || is_definition(scope) {
+        check_preconditions(scope, current, options)?;
+        if !metadata::is_deleted(&object) {
+            return Ok(None);
+        }
+        if is_namespace(scope) && waits_for_content(&object) {
+            return Ok(Some(DeleteOutcome { object, gone: false }));
+        }
+    }
+    let step = object_lifecycle::before_delete(&scope.kind, &mut object, options, scope.server.clock().now())?;
+    Ok((step == DeletionStep::Pending).then_some(DeleteOutcome { object, gone: false }))
+}
+
+/// Returns the options as admission sees them: those of namespaces and definitions have the UID.
+fn options_for_admission(scope: &RequestScope<'_>, current: &StoredObject, options: &DeleteOptions) -> DeleteOptions {
+    let mut options = options.clone();
+    if options.uid.is_none() && (is_namespace(scope) || is_definition(scope)) {
+        options.uid = Some(current.uid().to_owned());
+    }
+    options
+}
+
+/// Returns true if a namespace has finalizers in its spec.
+fn waits_for_content(namespace: &Value) -> bool {
+    namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty())
 }
 
 /// Deletes an object on behalf of the server: webhooks and policies are not asked.
@@ -228,6 +272,10 @@ fn is_namespace(scope: &RequestScope<'_>) -> bool {
     scope.kind.group.is_empty() && &*scope.kind.plural == "namespaces"
 }
 
+fn is_definition(scope: &RequestScope<'_>) -> bool {
+    scope.kind.group == crd::GROUP && scope.kind.plural == crd::RESOURCE
+}
+
 /// Returns false for events, which the garbage collector does not watch.
 fn collects_garbage(scope: &RequestScope<'_>) -> bool {
     !(&*scope.kind.plural == "events" && matches!(&*scope.kind.group, "" | "events.k8s.io"))
@@ -241,15 +289,14 @@ fn terminate_namespace(
     options: &DeleteOptions,
     now: jiff::Timestamp,
 ) -> Result<Option<Option<DeleteOutcome>>, Status> {
+    let mut object = scope.value(current);
+    check_preconditions(scope, current, options)?;
     if matches!(current.name(), "default" | "kube-system" | "kube-public") {
         let why = "this namespace may not be deleted";
         return Err(Status::forbidden(scope.group_resource(), current.name(), why));
     }
-    let mut object = scope.value(current);
-    check_preconditions(scope, current, options)?;
     if metadata::is_deleted(&object) {
-        let waits = object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
-        return Ok(waits.then_some(Some(DeleteOutcome { object, gone: false })));
+        return Ok(waits_for_content(&object).then_some(Some(DeleteOutcome { object, gone: false })));
     }
     metadata::fields_mut(&mut object).insert("deletionTimestamp", object_lifecycle::rfc3339(now).into());
     if let Some(status) = object_or_insert(&mut object, "status") {
@@ -266,7 +313,7 @@ fn terminate_definition(
     options: &DeleteOptions,
     now: jiff::Timestamp,
 ) -> Result<Option<Option<DeleteOutcome>>, Status> {
-    if scope.kind.group != crd::GROUP || scope.kind.plural != crd::RESOURCE {
+    if !is_definition(scope) {
         return Ok(None);
     }
     let mut object = scope.value(current);

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use http::Method;
 
@@ -36,6 +37,8 @@ pub(crate) struct ParsedRequest {
     acting_info: Option<UserInfo>,
     /// The originator in the transcript.
     pub(crate) origin: Origin,
+    /// The server's time when the request came.
+    pub(super) received: Duration,
     /// Number of the request in the transcript, once it is there.
     pub(crate) number: Option<usize>,
     /// The authorizer's decision: the reason why the request is allowed, or its refusal.
@@ -70,6 +73,7 @@ impl ParsedRequest {
             acting,
             acting_info,
             origin,
+            received: server.clock().elapsed(),
             number: None,
             decision,
         }

@@ -4,6 +4,7 @@
 //! The administrator may do everything. Reviews about other users, and by other users (service accounts; `kubectl auth
 //! can-i --as`), are answered from the stored roles and bindings.
 
+use super::admission::Admission;
 use super::body;
 use super::impersonation::EffectiveUser;
 use super::options::WriteOptions;
@@ -11,6 +12,7 @@ use super::rbac;
 use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use super::{authorization, field_manager, subresources};
+use crate::admission::AdmissionOperation;
 use crate::authn::ISSUER;
 use crate::field_errors::BadValue;
 use crate::json::fields::{array_field, str_field};
@@ -36,8 +38,15 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     if !matches!(&*scope.kind.kind, "SelfSubjectReview" | "SelfSubjectRulesReview") {
         review = field_manager::update_managed_fields(scope, None, review, &scope.manager(&options.field_manager));
     }
+    let admission = Admission::of(scope, AdmissionOperation::Create, None, options.dry_run);
+    if let Some(admission) = &admission {
+        review = admission.mutate(review).await?;
+    }
     if scope.kind.kind.ends_with("AccessReview") {
         check_access(&review, scope)?;
+    }
+    if let Some(admission) = &admission {
+        admission.validate(Some(&review)).await?;
     }
     let other = authorization::limited_user(scope.parsed);
     let status = match &*scope.kind.kind {

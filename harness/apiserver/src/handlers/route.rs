@@ -10,7 +10,7 @@ use super::options::ListOptions;
 use super::reply::ReplyContent;
 use super::request_scope::RequestScope;
 use super::write_outcome::WriteTarget;
-use super::{component_status, delete, patch, proxy, read, reply, reviews, subresources, write};
+use super::{admission, component_status, delete, patch, proxy, read, reply, reviews, subresources, write};
 use crate::discovery;
 use crate::registry::names;
 use crate::request::Reply;
@@ -197,6 +197,7 @@ async fn handle_object(scope: &RequestScope<'_>) -> Result<Reply, Status> {
 
 async fn dispatch_subresource(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     if scope.path.subresource == "proxy" && scope.kind.subresource("proxy").is_some() {
+        admission::admit_connection(scope).await?;
         return proxy::connect(scope);
     }
     if !scope.path.rest.is_empty() {

@@ -102,6 +102,8 @@ fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), St
         let name = scope.server.ids().name_of(&key, &prefix);
         metadata::fields_mut(object).insert("name", name.into());
     }
+    // Admission may have changed it.
+    object_lifecycle::ensure_namespace(object, &scope.path.namespace)?;
     scope.kind.strategy.prepare_for_create(object, &context);
     check_valid(scope, object, &registry::validate_create(&scope.kind, object, &context))?;
     scope.kind.strategy.begin_create(object, &context)?;
@@ -307,7 +309,6 @@ async fn prepare_update(
         WriteTarget::Whole | WriteTarget::Finalize | WriteTarget::Subresource => strategy.allow_unconditional_update(),
         WriteTarget::Status => strategy.allow_unconditional_status_update(),
     };
-    check_version(scope, &mut new, revision, unconditional)?;
     let context = scope.context();
     match part {
         WriteTarget::Whole => strategy.admit_update(&mut new, old, &context)?,
@@ -323,6 +324,9 @@ async fn prepare_update(
     if part == WriteTarget::Whole && !rules.internal {
         escalation::check(scope, &new, Some(old))?;
     }
+    // What admission made of it counts.
+    check_version(scope, &mut new, revision, unconditional)?;
+    object_lifecycle::ensure_namespace(&mut new, &scope.path.namespace)?;
     object_lifecycle::preserve_generation(&mut new, old);
     match part {
         WriteTarget::Whole => strategy.prepare_for_update(&mut new, old, &context),
@@ -339,6 +343,7 @@ async fn prepare_update(
     }
     object_lifecycle::preserve_immutable_metadata(&mut new, old);
     check_valid(scope, &new, &update_errors(scope, part, &new, old))?;
+    warn_of_update(scope, part, &new, old);
     certificates::check_update(scope, part, &new, old)?;
     if matches!(part, WriteTarget::Whole | WriteTarget::Subresource) {
         strategy.check_admission(&scope.path.subresource, &new, Some(old), &context)?;
@@ -350,16 +355,20 @@ async fn prepare_update(
     if part == WriteTarget::Whole {
         strategy.begin_update(&mut new, old, &context)?;
     }
+    managedfields::ignore_timestamps(&mut new, old);
+    Ok(new)
+}
+
+fn warn_of_update(scope: &RequestScope<'_>, part: WriteTarget, new: &Value, old: &Value) {
+    let strategy = &scope.kind.strategy;
     let warnings = match part {
-        WriteTarget::Whole => strategy.warnings_on_update(&new, old),
-        WriteTarget::Status => strategy.warnings_on_status_update(&new),
+        WriteTarget::Whole => strategy.warnings_on_update(new, old),
+        WriteTarget::Status => strategy.warnings_on_status_update(new),
         WriteTarget::Finalize | WriteTarget::Subresource => Vec::new(),
     };
     for warning in warnings {
         scope.warn(warning);
     }
-    managedfields::ignore_timestamps(&mut new, old);
-    Ok(new)
 }
 
 fn update_errors(scope: &RequestScope<'_>, part: WriteTarget, new: &Value, old: &Value) -> ErrorList {

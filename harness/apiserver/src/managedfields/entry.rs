@@ -42,8 +42,10 @@ pub(crate) enum EntryError {
     Operation,
     #[error("apiVersion must not be empty")]
     ApiVersion,
-    #[error("invalid fieldsType {0:?} in managed fields entry")]
-    FieldsType(String),
+    #[error("missing fieldsType in managed fields entry {0}")]
+    NoFieldsType(usize),
+    #[error("invalid fieldsType {given:?} in managed fields entry {index}")]
+    FieldsType { given: String, index: usize },
     #[error("error decoding set")]
     Set,
 }
@@ -89,7 +91,7 @@ impl ManagedFieldsEntry {
         }
     }
 
-    fn read(mut value: Value) -> Result<Self, EntryError> {
+    fn read(mut value: Value, index: usize) -> Result<Self, EntryError> {
         let fields = value.get_mut("fieldsV1").map(Value::take);
         let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
         let operation = match text("operation") {
@@ -100,8 +102,10 @@ impl ManagedFieldsEntry {
         if text("apiVersion").is_empty() {
             return Err(EntryError::ApiVersion);
         }
-        if text("fieldsType") != "FieldsV1" {
-            return Err(EntryError::FieldsType(text("fieldsType").to_owned()));
+        match text("fieldsType") {
+            "FieldsV1" => {}
+            "" => return Err(EntryError::NoFieldsType(index)),
+            other => return Err(EntryError::FieldsType { given: other.to_owned(), index }),
         }
         let set = match fields {
             None | Some(Value::Null) => FieldSet::default(),
@@ -190,8 +194,8 @@ impl ManagedEntries {
     pub(crate) fn read(value: Value) -> Result<Self, EntryError> {
         let mut entries: Vec<ManagedFieldsEntry> = Vec::new();
         let Value::Array(list) = value else { return Ok(Self::default()) };
-        for value in list {
-            let entry = ManagedFieldsEntry::read(value)?;
+        for (index, value) in list.into_iter().enumerate() {
+            let entry = ManagedFieldsEntry::read(value, index)?;
             match entries.iter_mut().find(|e| e.same_manager(&entry)) {
                 Some(earlier) => *earlier = entry,
                 None => entries.push(entry),

@@ -91,6 +91,9 @@ fn http_error(error: &hyper::Error) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
+/// The name of the scheme of webhooks: where it is made.
+const SCHEME: &str = "k8s.io/apiserver/pkg/util/webhook/client.go:71";
+
 /// Reasons why a webhook has no usable answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
@@ -103,6 +106,21 @@ pub(crate) enum CallError {
     /// The answer is no success.
     #[error("{}", status_error(*.status, .body))]
     Status { status: u16, body: Vec<u8> },
+    /// The answer is a `Status` that says why.
+    #[error("{0}")]
+    Own(String),
+    /// The answer has no body.
+    #[error("0-length response with status code: {status} and content type: {content_type}")]
+    Empty { status: u16, content_type: String },
+    /// The answer is no YAML.
+    #[error("{0}")]
+    Yaml(String),
+    /// The answer is of a type that does not become the one that is asked for.
+    #[error("converting ({from}) to ({to}): unknown conversion")]
+    Conversion { from: String, to: String },
+    /// The answer is of a kind that webhooks do not have.
+    #[error("no kind {kind:?} is registered for version {version:?} in scheme {SCHEME:?}")]
+    UnknownKind { kind: String, version: String },
     /// The answer is to be of a type that does not exist.
     #[error("no type {0:?} is known")]
     UnknownType(String),
@@ -124,8 +142,14 @@ fn status_error(status: u16, body: &[u8]) -> String {
         401 => "the server has asked for the client to provide credentials".to_owned(),
         404 => "the server could not find the requested resource".to_owned(),
         405 => "the server does not allow this method on the requested resource".to_owned(),
-        503 if text.is_empty() => "the server is currently unable to handle the request".to_owned(),
-        403 | 503 => text,
+        406 if matches!(&*text, "" | "unknown") => {
+            "the server was unable to respond with a content type that the client supports".to_owned()
+        }
+        409 => "the server reported a conflict".to_owned(),
+        422 => "the server rejected our request due to an error in our request".to_owned(),
+        429 => "the server has received too many requests and has asked us to try again later".to_owned(),
+        503 => "the server is currently unable to handle the request".to_owned(),
+        403 | 406 | 415 => text,
         504 => {
             "the server was unable to return a response in the time allotted, but may still be processing the request"
                 .to_owned()

@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::connections::IdleConnections;
-use super::{Endpoint, OutboundError, OutboundRequest};
+use super::{Answer, Endpoint, OutboundError, OutboundRequest};
 use crate::request::BodyStream;
 
 /// The certificate authorities of this machine, read once.
@@ -31,14 +31,14 @@ static NATIVE_ROOTS: LazyLock<Arc<RootCertStore>> = LazyLock::new(|| {
     Arc::new(roots)
 });
 
-/// Sends a request and reads the whole answer; returns the status code and the body. Uses an idle connection if there
-/// is one, and another one if that was closed.
+/// Sends a request and reads the whole answer. Uses an idle connection if there is one, and another one if that was
+/// closed.
 pub(super) async fn send(
     idle: &IdleConnections,
     endpoint: &Endpoint,
     request: OutboundRequest,
     most: usize,
-) -> Result<(u16, Bytes), OutboundError> {
+) -> Result<Answer, OutboundError> {
     let message = message(endpoint, request)?;
     let (mut connection, response) = loop {
         let kept = idle.take(endpoint).await;
@@ -56,13 +56,15 @@ pub(super) async fn send(
         }
     };
     let status = response.status().as_u16();
+    let content_type = response.headers().get(http::header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let content_type = content_type.unwrap_or_default().to_owned();
     let body = Limited::new(response.into_body(), most).collect().await;
     let body = body.map_err(OutboundError::Body)?;
     // The connection is ready once its task has seen the end of the answer.
     if connection.ready().await.is_ok() {
         idle.put(endpoint, connection);
     }
-    Ok((status, body.to_bytes()))
+    Ok(Answer { status, content_type, body: body.to_bytes() })
 }
 
 /// Sends a request and returns the head of the answer and its body as a stream.

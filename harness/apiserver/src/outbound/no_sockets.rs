@@ -2,9 +2,7 @@
 
 use std::future::{Ready, ready};
 
-use bytes::Bytes;
-
-use super::{Endpoint, OutboundError, OutboundRequest};
+use super::{Answer, Endpoint, OutboundError, OutboundRequest};
 use crate::request::BodyStream;
 
 /// The connections of a server that has none.
@@ -17,7 +15,7 @@ pub(super) fn send(
     _: &Endpoint,
     _: OutboundRequest,
     _: usize,
-) -> Ready<Result<(u16, Bytes), OutboundError>> {
+) -> Ready<Result<Answer, OutboundError>> {
     ready(Err(OutboundError::NoHandler))
 }
 

@@ -13,7 +13,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::pull_parser::{JsonToken, PullParser, SyntaxError, TOO_DEEP, operation_values};
 use super::structural::{PRUNED, UNKNOWN};
-use super::{ElementRelationship, ListType, Scalar, Schema, StructField, StructType, Type, TypeKind, TypeRef, scalar};
+use super::{
+    ElementRelationship, ListType, MapType, Scalar, Schema, StructField, StructType, Type, TypeKind, TypeRef, scalar,
+};
 use crate::json::{Key, Map, Number, Value};
 use crate::status::go_quote;
 
@@ -108,6 +110,25 @@ pub(crate) fn decode_json_patch(text: &[u8]) -> Result<DecodedBody, DecodeError>
         Schema { types, structural: false, empty: OnceLock::new() }
     });
     Decoder::new(text, Some(&OPERATIONS)).run(TypeRef(0))
+}
+
+/// Decodes a JSON patch as `DecodePatch` of `gopkg.in/evanphx/json-patch.v4` does; `null` is a patch without
+/// operations.
+pub(crate) fn decode_patch_operations(text: &[u8]) -> Result<Vec<Value>, DecodeError> {
+    static OPERATIONS: LazyLock<Schema> = LazyLock::new(|| {
+        let ty = |go: &str, shape| Type { go: go.into(), shape };
+        let list = ListType { items: TypeRef(1), topology: ElementRelationship::Atomic };
+        let types = vec![
+            ty("jsonpatch.Patch", TypeKind::List(list)),
+            ty("jsonpatch.Operation", TypeKind::Map(MapType { values: TypeRef(2), atomic: true })),
+            ty("json.RawMessage", TypeKind::Any),
+        ];
+        Schema { types, structural: false, empty: OnceLock::new() }
+    });
+    match Decoder::new(text, Some(&OPERATIONS)).run(TypeRef(0))?.value {
+        Value::Array(operations) => Ok(operations),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Returns the `value`s of a JSON patch's operations as they were sent (fields in their order), for messages.
