@@ -356,3 +356,30 @@ fn the_version_after_admission_counts(#[case] operations: Value, #[case] code: u
         assert_eq!(send(&server, Method::PATCH, &path, json!({"data": {"n": "1"}})).await.0, code);
     });
 }
+
+/// `TokenREST.Create` of `pkg/registry/core/serviceaccount/storage/token.go`: the token is for the account, whose UID
+/// counts, and admission may change what is asked for.
+#[test]
+fn a_token_request_is_completed() {
+    virtually(|server| async move {
+        seed(&server).await;
+        let accounts = "/api/v1/namespaces/default/serviceaccounts";
+        let (_, account) = send(&server, Method::GET, &format!("{accounts}/default"), Value::Null).await;
+        server.handle_webhook(HOOK, |review| async move {
+            let operations = serde_json::json!([{"op": "replace", "path": "/spec/expirationSeconds", "value": 900}]);
+            answer(&review, true, patch(&operations))
+        });
+        webhook(&server, true, json!({"rules": everything()})).await;
+        let path = format!("{accounts}/default/token");
+        let (code, answer) = send(&server, Method::POST, &path, json!({"spec": {}})).await;
+        assert_eq!((code, &answer["spec"]["expirationSeconds"]), (201, &json!(900)), "{answer}");
+        assert_eq!(answer["metadata"]["uid"], account["metadata"]["uid"]);
+        let (code, refused) = send(&server, Method::POST, &path, json!({"metadata": {"uid": "u"}, "spec": {}})).await;
+        let why = format!(
+            "Operation cannot be fulfilled on TokenRequest.authentication.k8s.io \"default\": the UID in the token \
+             request (u) does not match the UID of the service account ({})",
+            account["metadata"]["uid"].as_str().unwrap_or_default()
+        );
+        assert_eq!((code, refused["message"].as_str()), (409, Some(why.as_str())));
+    });
+}

@@ -379,3 +379,34 @@ async fn managers_of_another_version_own_converted_fields() {
     let owners: Vec<_> = owners.collect();
     assert_eq!(owners, [("ex.io/v1", &json!({"f:branded": {}})), ("ex.io/v1beta1", &json!({"f:hue": {}})),]);
 }
+
+/// `GetObjectMetaWithOptions` of `pkg/apiserver/schema/objectmeta/coerce.go`.
+#[tokio::test(start_paused = true)]
+async fn metadata_that_is_no_object_is_refused() {
+    let server = server();
+    let versions = json!([version("v1", (true, true), json!({}))]);
+    send(&server, Method::POST, DEFINITIONS, definition("foos", "Foo", versions)).await;
+    for (metadata, code, why) in [
+        (
+            json!("x"),
+            400,
+            "Foo in version \"v1\" cannot be handled as a Foo: json: cannot unmarshal string into Go value of type v1.ObjectMeta",
+        ),
+        (
+            json!([]),
+            400,
+            "Foo in version \"v1\" cannot be handled as a Foo: json: cannot unmarshal array into Go value of type v1.ObjectMeta",
+        ),
+        (
+            Value::Null,
+            422,
+            "Foo.ex.io \"\" is invalid: metadata.name: Required value: name or generateName is required",
+        ),
+    ] {
+        let foo = json!({"apiVersion": "ex.io/v1", "kind": "Foo", "metadata": metadata});
+        let refused = reply(&server, Method::POST, "/apis/ex.io/v1/foos", foo).await;
+        let ReplyBody::Full(bytes) = refused.body else { panic!("no full body") };
+        let answer: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        assert_eq!((refused.status, answer["message"].as_str()), (code, Some(why)));
+    }
+}

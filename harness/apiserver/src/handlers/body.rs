@@ -267,7 +267,7 @@ fn set_type_meta(object: &mut Value, kind: &str, api_version: &str) {
 
 /// Returns the error of decoding the metadata of a custom resource, or an object that is embedded in it.
 pub(crate) fn metadata_error(scope: &RequestScope<'_>, object: &Value) -> Option<String> {
-    let metadata = object.get("metadata").filter(|metadata| metadata.is_object())?;
+    let metadata = object.get("metadata").filter(|metadata| !metadata.is_null())?;
     meta::decode_error(metadata).or_else(|| {
         let own = scope.kind.custom.as_ref()?;
         crd::embedded_error(&own.schema, object, "").map(|error| error.to_string())

@@ -1,10 +1,12 @@
 //! The `token` subresource of service accounts. Follows `pkg/registry/core/serviceaccount/storage/token.go` of
 //! Kubernetes 1.36.
 
+use super::admission::Admission;
 use super::options::WriteOptions;
 use super::reply::ReplyContent;
 use super::request_scope::RequestScope;
-use super::{admission, body, reply};
+use super::{body, reply};
+use crate::admission::AdmissionOperation;
 use crate::authn::{Claims, ISSUER};
 use crate::json::fields::{array_field, is_empty_value, str_field};
 use crate::json::{Value, json};
@@ -16,6 +18,9 @@ use crate::store::ResourceId;
 use crate::{metadata, object_lifecycle, schema};
 
 const SCHEMA: &str = "io.k8s.api.authentication.v1.TokenRequest";
+
+/// Seconds for which a token is valid that is requested without a time.
+const LIFETIME_SECONDS: i64 = 3600;
 
 /// Checks that the object to which a token is bound exists, is the one that is meant, and runs as this account:
 /// `TokenREST.Create` in `pkg/registry/core/serviceaccount/storage/token.go`.
@@ -62,72 +67,89 @@ fn node_of_pod(scope: &RequestScope<'_>, bound: Option<&(String, String, String)
     Some((node.to_owned(), stored.map(|node| node.uid().to_owned()).unwrap_or_default()))
 }
 
-/// Issues a token for a service account.
-pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
-    const LIFETIME_SECONDS: i64 = 3600;
+/// Checks the name and the UID in a request, and fills its metadata and audiences; then checks how long the token is to
+/// be valid, and returns that.
+fn complete(scope: &RequestScope<'_>, body: &mut Value) -> Result<i64, Status> {
     const SHORTEST_SECONDS: i64 = 600;
     const LONGEST_SECONDS: i64 = 1 << 32;
-    let negotiated = reply::negotiate_transient(scope)?;
-    let account = scope.stored()?;
-    let mut body = body::decode_builtin(scope, "authentication.k8s.io/v1", "TokenRequest", SCHEMA)?;
-    object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
-    let seconds = body.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(LIFETIME_SECONDS);
-    let now = scope.server.clock().now();
-    let end = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
-    body["spec"]["expirationSeconds"] = seconds.into();
-    if !(SHORTEST_SECONDS..=LONGEST_SECONDS).contains(&seconds) {
-        let mut errors = ErrorList::new();
-        let path = Path::new("spec");
-        let why = if seconds < SHORTEST_SECONDS {
-            "may not specify a duration less than 10 minutes"
-        } else {
-            "may not specify a duration larger than 2^32 seconds"
-        };
-        errors.invalid(&path.child("expirationSeconds"), seconds, why);
-        return Err(Status::invalid("authentication.k8s.io", "TokenRequest", "", &errors));
-    }
-    let named = metadata::name(&body);
+    let invalid =
+        |name: &str, errors: &ErrorList| Status::invalid("authentication.k8s.io", "TokenRequest", name, errors);
+    let mut errors = ErrorList::new();
+    let named = metadata::name(body);
     if !named.is_empty() && named != scope.path.name {
-        let mut errors = ErrorList::new();
         let why = "must match the service account name if specified";
         errors.invalid(&Path::new("metadata").child("name"), named, why);
-        return Err(Status::invalid("authentication.k8s.io", "TokenRequest", &scope.path.name, &errors));
+        return Err(invalid(&scope.path.name, &errors));
     }
-    let dry_run = scope.query.all("dryRun").next().is_some();
-    let mut body = admission::admit_body(scope, body, dry_run).await?;
-    let target = body["spec"].get("boundObjectRef").filter(|target| !target.is_null());
-    let bound = target.map(|target| check_bound_object(scope, target)).transpose()?;
+    let account = scope.stored()?;
+    let uid = str_field(&body["metadata"], "uid");
+    if !uid.is_empty() && uid != account.uid() {
+        let why = format!(
+            "the UID in the token request ({uid}) does not match the UID of the service account ({})",
+            account.uid()
+        );
+        let resource = GroupResource::new("authentication.k8s.io", "TokenRequest");
+        return Err(Status::conflict(resource, &scope.path.name, &why));
+    }
+    if is_empty_value(body["spec"].get("audiences")) {
+        body["spec"]["audiences"] = json!([ISSUER]);
+    }
+    let metadata = metadata::fields_mut(body);
+    metadata.insert("name", scope.path.name.as_str().into());
+    metadata.insert("namespace", scope.path.namespace.as_str().into());
+    metadata.insert("uid", account.uid().into());
+    metadata.insert("creationTimestamp", object_lifecycle::rfc3339(scope.server.clock().now()).into());
+    let seconds = body.pointer("/spec/expirationSeconds").and_then(Value::as_i64).unwrap_or(LIFETIME_SECONDS);
+    let why = match seconds {
+        ..SHORTEST_SECONDS => "may not specify a duration less than 10 minutes",
+        SHORTEST_SECONDS..=LONGEST_SECONDS => return Ok(seconds),
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    errors.invalid(&Path::new("spec").child("expirationSeconds"), seconds, why);
+    Err(invalid("", &errors))
+}
+
+/// Issues a token for a service account.
+pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
+    let negotiated = reply::negotiate_transient(scope)?;
+    let mut body = body::decode_builtin(scope, "authentication.k8s.io/v1", "TokenRequest", SCHEMA)?;
+    object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
+    let now = scope.server.clock().now();
+    if body.pointer("/spec/expirationSeconds").is_none_or(Value::is_null) {
+        body["spec"]["expirationSeconds"] = LIFETIME_SECONDS.into();
+    }
+    let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
     if let Some(schema) = schema::builtin(SCHEMA) {
-        let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
         let manager = scope.manager(&options.field_manager);
         let api_version = "authentication.k8s.io/v1";
         let versions = &OneVersion;
         let write = WriteInfo { manager: &manager, api_version, subresource: "token", reset: None, versions, now };
         managedfields::update(&schema, None, &mut body, &write);
     }
-    if is_empty_value(body["spec"].get("audiences")) {
-        body["spec"]["audiences"] = json!([ISSUER]);
+    let dry_run = scope.query.all("dryRun").next().is_some();
+    let admission = Admission::of(scope, AdmissionOperation::Create, None, dry_run);
+    if let Some(admission) = &admission {
+        body = admission.mutate(body).await?;
     }
+    let seconds = complete(scope, &mut body)?;
+    if let Some(admission) = &admission {
+        admission.validate(Some(&body)).await?;
+    }
+    let end = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap_or(now);
+    let target = body["spec"].get("boundObjectRef").filter(|target| !target.is_null());
+    let bound = target.map(|target| check_bound_object(scope, target)).transpose()?;
+    let audiences = array_field(&body["spec"], "audiences").iter().filter_map(Value::as_str);
     let token = scope.server.tokens().sign(&Claims {
         namespace: scope.path.namespace.clone(),
         account: scope.path.name.clone(),
-        uid: account.uid().to_owned(),
+        uid: str_field(&body["metadata"], "uid").to_owned(),
         node: node_of_pod(scope, bound.as_ref()),
         bound,
-        audiences: array_field(&body["spec"], "audiences")
-            .iter()
-            .filter_map(Value::as_str)
-            .map(str::to_owned)
-            .collect(),
+        audiences: audiences.map(str::to_owned).collect(),
         id: scope.server.ids().uid(),
         issued: now.as_second(),
         expires: end.as_second(),
     });
     body["status"] = json!({"token": token, "expirationTimestamp": object_lifecycle::rfc3339(end)});
-    let metadata = metadata::fields_mut(&mut body);
-    metadata.insert("name", scope.path.name.as_str().into());
-    metadata.insert("namespace", scope.path.namespace.as_str().into());
-    metadata.insert("uid", scope.server.ids().uid().into());
-    metadata.insert("creationTimestamp", object_lifecycle::rfc3339(now).into());
     reply::object(scope, 201, ReplyContent::Value(&body), negotiated)
 }
