@@ -76,14 +76,30 @@ pub fn blind(
     })
 }
 
+/// Returns true if the request patches the finalizers of an object, which are one value for most kinds of patch.
+#[must_use]
+pub fn patches_finalizers(exchange: &Exchange) -> bool {
+    let request = &exchange.request;
+    let body = request.body.as_deref().unwrap_or(&Value::Null);
+    let of_list = |operation: &Value| operation["path"].as_str().is_some_and(|path| path.starts_with(FINALIZERS));
+    request.verb == "patch"
+        && request.subresource.is_none()
+        && (body.pointer(FINALIZERS).is_some() || body.as_array().is_some_and(|list| list.iter().any(of_list)))
+}
+
+/// The place of the finalizers in objects.
+const FINALIZERS: &str = "/metadata/finalizers";
+
 /// The parts of objects in which other clients say what they want.
 const WISHES: [&str; 3] = ["/metadata/annotations", "/metadata/labels", "/spec"];
 
-/// Returns updates that take back what another client has changed, by senders that did not know the change when their
-/// work began: the version that they send is newer than the state that they read the rest from.
+/// Returns writes that take back what another client has changed, by senders that did not know the change when their
+/// work began: updates with a version that is newer than the state that they have the rest from, and patches of the
+/// finalizers without a version.
 #[must_use]
 pub fn undone(knowledge: &Knowledge<'_>, entries: &[TranscriptEntry]) -> Vec<Breach> {
     let mut changed: BTreeMap<Key, &Change> = BTreeMap::new();
+    let mut holder_changes: BTreeMap<Key, &Change> = BTreeMap::new();
     let mut found = Vec::new();
     for entry in entries {
         let EntryKind::Change(change) = &entry.what else { continue };
@@ -91,11 +107,17 @@ pub fn undone(knowledge: &Knowledge<'_>, entries: &[TranscriptEntry]) -> Vec<Bre
         let request = change.request.and_then(|seq| entries.get(seq));
         let Some((request, exchange)) = request.filter(|request| request.actor().is_subject()).and_then(as_request)
         else {
+            if finalizers(change.old.as_deref()) != finalizers(change.new.as_deref()) {
+                holder_changes.insert(key.clone(), change);
+            }
             changed.insert(key, change);
             continue;
         };
         let is_update = exchange.request.verb == "update" && exchange.request.subresource.is_none();
+        let is_meant = is_update || patches_finalizers(exchange);
         let theirs = changed.get(&key).filter(|theirs| is_update && takes_back(change, theirs));
+        let theirs =
+            theirs.or_else(|| holder_changes.get(&key).filter(|theirs| is_meant && takes_holder_back(change, theirs)));
         if theirs.is_some_and(|theirs| !knew(knowledge, &key, theirs, (request, entries))) {
             let text =
                 format!("{}: a change by another client that it had not seen is undone", line(request, exchange));
@@ -125,6 +147,21 @@ fn takes_back(change: &Change, theirs: &Change) -> bool {
             let is_theirs = field(before, name) != field(wanted, name) && field(old, name) == field(wanted, name);
             is_theirs && field(new, name) == field(before, name)
         })
+    })
+}
+
+fn finalizers(object: Option<&Value>) -> &[Value] {
+    object.map_or(&[], metadata::finalizers)
+}
+
+/// Returns true if a change removes a finalizer that `theirs` added, or the other way round. What is gone has none.
+fn takes_holder_back(change: &Change, theirs: &Change) -> bool {
+    let has = |object: &Option<RecordedJson>, name: &Value| finalizers(object.as_deref()).contains(name);
+    let all = [&theirs.old, &theirs.new].into_iter().flat_map(|object| finalizers(object.as_deref()));
+    all.into_iter().any(|name| {
+        let is_theirs =
+            has(&theirs.old, name) != has(&theirs.new, name) && has(&change.old, name) == has(&theirs.new, name);
+        is_theirs && has(&change.new, name) == has(&theirs.old, name)
     })
 }
 

@@ -60,7 +60,8 @@ fn is_explained(object: &Key, gone: &Key, (states, made): (&ObjectStates, &BTree
 }
 
 /// Returns true for the groups of custom resources.
-fn is_custom(group: &str) -> bool {
+#[must_use]
+pub fn is_custom(group: &str) -> bool {
     group.contains('.') && !group.ends_with(".k8s.io")
 }
 

@@ -324,7 +324,7 @@ impl StateDifference {
 }
 
 /// The kind of a difference: the object is missing.
-const MISSING: &str = "is missing";
+pub const MISSING: &str = "is missing";
 /// The kind of a difference: the object is left.
 const LEFT: &str = "is left";
 

@@ -419,7 +419,7 @@ impl World {
         })
         .await?;
         self.check()?;
-        self.advances.ended(self.server().transcript().len()).await;
+        self.advances.ended(self.server().transcript().len(), self.elapsed()).await;
         Ok(())
     }
 

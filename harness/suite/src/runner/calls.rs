@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use http::Method;
 use jiff::Timestamp;
+use plumbline::explore::faults::inject::hold_patch;
 use plumbline::faults::resource_id;
-use plumbline::fixture::{Edit, Operation, PatchKind, Target, UserRequest, WatchStart, time_text};
+use plumbline::fixture::{Edit, Interference, Operation, PatchKind, Target, UserRequest, WatchStart, time_text};
 use plumbline::metadata;
 use serde_json::{Value, json};
 
@@ -79,21 +80,23 @@ pub async fn send(
     }
 }
 
+/// Disturbs the run, as another client.
+pub async fn interfere(target: (&dyn Sandbox, &ListVersions), how: &Interference, times: (Timestamp, Timestamp)) {
+    match how {
+        Interference::Delete { target: object, again } => delete_at_once(target, object, *again, times).await,
+        Interference::Hold { target: object, is_held } => hold(target, object, *is_held, times).await,
+    }
+}
+
 /// Deletes an object at once, as a user. If `again` is true, an equal object with another uid is created afterwards,
 /// unless finalizers keep the first. Does nothing if the object does not exist.
-pub async fn delete_at_once(
+async fn delete_at_once(
     target: (&dyn Sandbox, &ListVersions),
     object: &Target,
     again: bool,
     (now, start): (Timestamp, Timestamp),
 ) {
-    let request = |operation| UserRequest {
-        actor: "user".to_owned(),
-        target: object.clone(),
-        operation,
-        query: Vec::new(),
-        together: None,
-    };
+    let request = |operation| of_user(object, operation);
     let found = send(target, &request(Operation::Get), now, start).await;
     if found.code != 200 {
         return;
@@ -105,6 +108,25 @@ pub async fn delete_at_once(
         let object = without_identity(found.body);
         send(target, &request(Operation::Create { object }), now, start).await;
     }
+}
+
+/// Adds another client's finalizer to an object, or takes it away. Does nothing if the object does not exist.
+async fn hold(
+    target: (&dyn Sandbox, &ListVersions),
+    object: &Target,
+    is_held: bool,
+    (now, start): (Timestamp, Timestamp),
+) {
+    let found = send(target, &of_user(object, Operation::Get), now, start).await;
+    let patch = if found.code == 200 { hold_patch(&found.body, is_held) } else { None };
+    if let Some(body) = patch {
+        send(target, &of_user(object, Operation::Patch { kind: PatchKind::Merge, body }), now, start).await;
+    }
+}
+
+/// A request of a user about one object.
+fn of_user(object: &Target, operation: Operation) -> UserRequest {
+    UserRequest { actor: "user".to_owned(), target: object.clone(), operation, query: Vec::new(), together: None }
 }
 
 /// Removes what the server gives to a new object.

@@ -12,7 +12,7 @@ use plumbline::expect::{self, LiveChecker, StepReply};
 use plumbline::faults::{self, ArmedFault, CrashEvent, CrashHandler};
 use plumbline::fixture::parse::step_checks;
 use plumbline::fixture::{
-    Action, Check, CheckKind, Control, Fault, Fixture, Interference, StepKind, UserRequest, WatchFault, time_text,
+    Action, Check, CheckKind, Control, Fault, Fixture, StepKind, UserRequest, WatchFault, time_text,
 };
 use plumbline::time::{self, Clock, settle};
 use plumbline::transcript::by_object::STARTS;
@@ -626,16 +626,13 @@ impl<'a> FixtureRun<'a> {
                     let which = if by.is_negative() { "behind" } else { "ahead" };
                     self.note(&format!("the controllers' clock is {:#} {which}", by.abs()));
                 }
-                Action::Interfere(how) => self.interfere(how).await,
+                Action::Interfere(how) => {
+                    let sandbox = (&*self.sandbox, &self.versions);
+                    calls::interfere(sandbox, how, (self.clock.now(), self.clock.epoch())).await;
+                }
             }
         }
         Ok(())
-    }
-
-    async fn interfere(&self, how: &Interference) {
-        let Interference::Delete { target, again } = how;
-        let sandbox = (&*self.sandbox, &self.versions);
-        calls::delete_at_once(sandbox, target, *again, (self.clock.now(), self.clock.epoch())).await;
     }
 
     /// Sends requests concurrently, with their delays, and records the replies in the order of the requests.

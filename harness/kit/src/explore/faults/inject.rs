@@ -13,9 +13,16 @@ use crate::fixture::pattern::Resources;
 use crate::fixture::{
     Action, Control, Effect, Fault, Interference, Operation, PatchKind, RequestPattern, Target, UserRequest, WatchFault,
 };
+use crate::metadata;
 
 /// The annotation that the fault `touch` sets.
 pub const TOUCH: &str = "plumbline.test/touch";
+
+/// The finalizer that the fault `finalizer` adds.
+const HOLD: &str = "plumbline.test/hold";
+
+/// Time from a request until another client takes its finalizer away again.
+pub(super) const HELD: Duration = Duration::from_secs(4);
 
 /// Time between a request and the write of another client that takes effect before it.
 pub(super) const TOUCH_DELAY: Duration = Duration::from_secs(2);
@@ -88,7 +95,7 @@ impl Injection {
 
     /// Delays the request of the point, and lets something happen in the meantime.
     fn of_race(point: &FaultPoint, actions: Vec<Action>) -> Self {
-        let steps = vec![(point.at + TOUCH_DELAY / 2, actions)];
+        let steps = vec![(race_at(point), actions)];
         Self { steps, ..Self::of_request(point, Effect::Delay { by: TOUCH_DELAY, applied: false }) }
     }
 
@@ -227,6 +234,33 @@ pub(super) fn delete(_: u16, point: &FaultPoint, _: Duration) -> Injection {
 pub(super) fn recreate(_: u16, point: &FaultPoint, _: Duration) -> Injection {
     let recreate = Interference::Delete { target: point.target.object(), again: true };
     Injection::of_race(point, vec![Action::Interfere(recreate)])
+}
+
+pub(super) fn finalizer(_: u16, point: &FaultPoint, _: Duration) -> Injection {
+    let hold = |is_held| vec![Action::Interfere(Interference::Hold { target: point.target.object(), is_held })];
+    let mut injection = Injection::of_race(point, hold(true));
+    injection.steps.push((point.at + HELD, hold(false)));
+    injection
+}
+
+/// Returns the merge patch with which another client adds its finalizer to an object, or takes it away; `None` if there
+/// is nothing to change, or the object is being deleted.
+#[must_use]
+pub fn hold_patch(object: &Value, is_held: bool) -> Option<Value> {
+    let mut finalizers = metadata::finalizers(object).to_vec();
+    match finalizers.iter().position(|finalizer| finalizer == HOLD) {
+        None if is_held && !metadata::is_terminating(object) => finalizers.push(HOLD.into()),
+        Some(place) if !is_held => drop(finalizers.remove(place)),
+        _ => return None,
+    }
+    let version = metadata::resource_version(object);
+    Some(json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}}))
+}
+
+/// Returns the time at which another client changes something while the request of the point is under way.
+#[must_use]
+pub fn race_at(point: &FaultPoint) -> Duration {
+    point.at + TOUCH_DELAY / 2
 }
 
 /// Stops the controllers in order and starts others: while the request is under way, or just after the event.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::inject::{self, FLAKY, Injection, LEASE_EXPIRES, TOUCH_DELAY, mins, secs};
+use super::inject::{self, FLAKY, HELD, Injection, LEASE_EXPIRES, TOUCH_DELAY, mins, secs};
 use super::point::{FaultPoint, LONGEST_ACROSS, Site};
 use crate::fixture::pattern::Verb;
 use crate::rules::queue::MAX_DELAY;
@@ -150,7 +150,7 @@ const SUBJECT: Row = Row { at: &[Place::ObjectWrite, Place::Event], weaker: &[],
 use FaultTrait as T;
 
 /// All kinds of fault, from the weakest to the strongest of each family.
-static ROWS: [Row; 46] = [
+static ROWS: [Row; 47] = [
     // A conflict of a delete means that its precondition failed.
     Row { name: "409", number: 409, at: &[Place::Update], ..REPLY },
     Row { name: "410", number: 410, at: &[Place::Read], weaker: &[], ..REPLY },
@@ -176,6 +176,16 @@ static ROWS: [Row; 46] = [
         traits: &[T::IsForTests, T::IsForProgramsAlone],
         weaker: &[],
         inject: inject::touch,
+        ..REQUEST
+    },
+    // Another client adds its finalizer to the object before the request takes effect, and takes it away afterwards.
+    Row {
+        name: "finalizer",
+        at: &[Place::Change],
+        lasts: HELD,
+        traits: &[T::IsWordless, T::IsForTests, T::IsForProgramsAlone],
+        weaker: &["touch"],
+        inject: inject::finalizer,
         ..REQUEST
     },
     // The request takes effect after this many seconds.
@@ -390,7 +400,7 @@ static ROWS: [Row; 46] = [
     Row {
         name: "deleted",
         at: &[Place::Change],
-        traits: &[T::ChangesHistory, T::IsWordless],
+        traits: &[T::ChangesHistory, T::IsWordless, T::IsForTests],
         weaker: &[],
         inject: inject::delete,
         ..REQUEST
@@ -427,7 +437,7 @@ static ROWS: [Row; 46] = [
         name: "denied-10m",
         number: 10,
         lasts: mins(10),
-        traits: &[T::IsForProgramsAlone],
+        traits: &[T::IsForTests, T::IsForProgramsAlone],
         inject: inject::deny,
         ..REQUEST
     },

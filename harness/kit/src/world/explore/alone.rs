@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::objects::NAMESPACE;
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{Run, line, requests};
-use crate::explore::blind::{blind, lacks_precondition, undone};
+use crate::explore::blind::{blind, lacks_precondition, patches_finalizers, undone};
 use crate::explore::breach::Breach;
 use crate::explore::knowledge::Knowledge;
 use crate::explore::left::{LEFT, left};
@@ -34,7 +34,9 @@ pub(super) fn judge_alone(run: &Run<'_>, quiet: usize, deliveries: &[Delivery], 
 
 /// Returns deletions and updates of objects that their sender had not seen.
 fn overwritten(begin: &ObjectStates, entries: &[TranscriptEntry], deliveries: &[Delivery]) -> Vec<Breach> {
-    let is_meant = |exchange: &Exchange| exchange.request.verb == "update" || lacks_precondition(exchange);
+    let is_meant = |exchange: &Exchange| {
+        exchange.request.verb == "update" || lacks_precondition(exchange) || patches_finalizers(exchange)
+    };
     let own = || requests(entries).filter(|(entry, _)| entry.actor().is_subject());
     if !own().any(|(_, exchange)| is_meant(exchange)) {
         return Vec::new();

@@ -23,18 +23,18 @@ const MOST: usize = 64;
 /// The advances of a test.
 #[derive(Default)]
 pub(in crate::world) struct Advances {
-    /// The length of the transcript at the end of each.
-    ends: RefCell<Vec<usize>>,
+    /// The length of the transcript at the end of each, and its time.
+    ends: RefCell<Vec<(usize, Duration)>>,
     /// The number of the advance with which the test ends, and the one who waits for that.
     last: Cell<Option<(usize, oneshot::Sender<()>)>>,
 }
 
 impl Advances {
     /// Notes that an advance has ended. If the test is to end there, this does not return.
-    pub(in crate::world) async fn ended(&self, length: usize) {
+    pub(in crate::world) async fn ended(&self, length: usize, at: Duration) {
         let number = {
             let mut ends = self.ends.borrow_mut();
-            ends.push(length);
+            ends.push((length, at));
             ends.len()
         };
         match self.last.take() {
@@ -54,10 +54,16 @@ impl Advances {
         end
     }
 
+    /// Returns the times at which the advances of the test end, whose transcript has this length.
+    pub(super) fn times(&self, length: usize) -> Vec<Duration> {
+        self.ends.borrow().iter().take_while(|(end, _)| *end <= length).map(|(_, at)| *at).collect()
+    }
+
     /// Returns the objects before each step of the test that changes something and follows an advance. The entries are
     /// those of the test alone.
     pub(super) fn beginnings(&self, entries: &[TranscriptEntry]) -> Vec<Beginning> {
-        let ends: Vec<usize> = self.ends.borrow().iter().copied().filter(|end| *end <= entries.len()).collect();
+        let ends: Vec<usize> =
+            self.ends.borrow().iter().map(|(end, _)| *end).filter(|end| *end <= entries.len()).collect();
         let is_step =
             |entry: &TranscriptEntry| matches!(&entry.what, EntryKind::Change(_)) && entry.actor() == Actor::User;
         let next = |number: usize| ends.get(number).copied().unwrap_or(entries.len());

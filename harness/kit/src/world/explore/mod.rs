@@ -1,8 +1,8 @@
 //! Explorations: the same test again and again, each time with one fault that it does not name, judged by oracles that
 //! need no expectations.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 use std::panic::AssertUnwindSafe;
@@ -16,22 +16,23 @@ use super::{COMPARED, Error, Result, World, WorldBuilder, in_own_thread, transcr
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{is_subject_write, line};
 use crate::explore::breach::{self, Breach, END_STATE};
-use crate::explore::faults::inject::RESTART_AFTER;
+use crate::explore::faults::inject::{RESTART_AFTER, hold_patch};
 use crate::explore::faults::plan::FaultPlan;
 use crate::explore::faults::point::{FaultPoint, is_lease_or_review, points};
 use crate::explore::faults::{Disturbance, FaultTrait};
 use crate::explore::findings::Findings;
 use crate::explore::left::LEFT;
 use crate::explore::schedule::{Settling, in_turns};
-use crate::explore::state::{ChangedObjects, by_part, changed_objects, differences, is_compared};
+use crate::explore::state::{ChangedObjects, MISSING, by_part, changed_objects, differences, is_compared};
 use crate::faults::set_watch_fault;
-use crate::fixture::{Action, Control, Operation};
+use crate::fixture::{Action, Control, Interference, Operation, Target};
 use crate::invariants;
 use crate::time::Stopwatch;
 use crate::transcript::{Attributed as _, ChangeKind, EntryKind, RecordedJson, TranscriptEntry};
 use alone::judge_alone;
 pub(super) use beginnings::Advances;
 use beginnings::{Beginning, TriedBeginnings};
+use deletions::{can_be_deleted, custom_objects, last_before_deletion};
 
 /// Runs of an exploration that sets no other number.
 const RUNS: usize = 400;
@@ -120,6 +121,12 @@ struct ExploredWorld {
     /// The breaches that the run shows by itself.
     alone: Vec<Breach>,
     beginnings: Vec<Beginning>,
+    /// The times at which the advances of the test end.
+    advances: Vec<Duration>,
+    /// The custom objects that controllers did not make.
+    custom: BTreeSet<Key>,
+    /// Another client deleted an object that the test does not delete.
+    is_deleted: bool,
     /// Number of entries of the transcript.
     length: usize,
     /// The world started a controller, so that it can start it again.
@@ -127,13 +134,15 @@ struct ExploredWorld {
     text: String,
 }
 
-/// The length of a run.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+/// The length of a run, and what happens beside the test.
+#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct RunLength {
     /// The time that it has beside the usual one.
     extra: Duration,
     /// The number of the advance with which the test ends; `None` if it is the whole test.
     last: Option<usize>,
+    /// The object that another client deletes: during the test, or without the fault when controllers have converged.
+    deleted: Option<Target>,
 }
 
 /// Runs without faults.
@@ -185,9 +194,9 @@ impl Explorer {
     }
 
     /// Runs `test` without faults, and then with one fault after another: requests that fail, are slow, take effect
-    /// without a reply or conflict with another client; crashes; watch events that come late, together or not at all;
-    /// three minutes without a server. Rare kinds of fault come first, and of each kind the first request, the last,
-    /// and then those between.
+    /// without a reply or conflict with another client, which may delete the object; crashes; watch events that come
+    /// late, together or not at all; three minutes without a server, or ten without a right. Rare kinds of fault come
+    /// first, and of each kind the first request, the last, and then those between.
     ///
     /// After `test` the controllers get half an hour to converge. The oracles:
     ///
@@ -236,7 +245,7 @@ impl Explorer {
         let mut references = self.references(test)?;
         let watch = Stopwatch::start();
         let first = &references[&RunLength::default()];
-        let plans = plans(&first.points, first.can_crash);
+        let plans = plans(first);
         let mut summary = ExploreSummary { tried: 0, planned: plans.len(), points: first.points.len() };
         let mut findings = Findings::default();
         let mut beginnings = TriedBeginnings::default();
@@ -283,7 +292,8 @@ impl Explorer {
             judge(&compared).into_iter().map(|breach| (None, breach)).collect();
         let ends_well =
             compared.explored.ending.is_none() && found.iter().all(|(_, breach)| breach.oracle != END_STATE);
-        // A beginning that cannot end there by itself is not explored.
+        let ends_well = ends_well && !compared.explored.is_deleted;
+        // A beginning that cannot end there by itself is not explored, and nor is one of a run that ended early.
         if let Some(last) = ends_well.then(|| beginnings.next(&compared, fault)).flatten()
             && let Ok(compared) = self.run_with(fault, Some(last), references, test)
         {
@@ -357,10 +367,15 @@ impl Explorer {
         references: &'r mut References,
         test: &(impl AsyncFn(&World) -> Result + Sync),
     ) -> Result<ComparedWorlds<'r>> {
-        let length = RunLength { extra: whole_minutes(fault.0.duration()), last };
-        let reference = match references.entry(length) {
+        let mut length = RunLength { extra: whole_minutes(fault.0.duration()), last, deleted: None };
+        if fault.0.is(FaultTrait::ChangesHistory) {
+            // What comes after the deletion may need the object.
+            length.last = last_before_deletion(&references[&RunLength::default()].advances, fault.1);
+            length.deleted = Some(fault.1.target.object());
+        }
+        let reference = match references.entry(length.clone()) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(free) => free.insert(self.run_without(length, test)?),
+            Entry::Vacant(free) => free.insert(self.run_without(length.clone(), test)?),
         };
         let limit = reference.length * ENTRIES.0 + ENTRIES.1;
         let explored = self.run(Some(fault), (length, limit), test)?;
@@ -399,6 +414,9 @@ impl ExploredWorld {
             created: BTreeMap::new(),
             alone: Vec::new(),
             beginnings: Vec::new(),
+            advances: Vec::new(),
+            custom: BTreeSet::new(),
+            is_deleted: false,
             length: 0,
             can_crash: false,
             text: String::new(),
@@ -426,7 +444,7 @@ async fn run_world(
         }
         steps = injection.steps;
     }
-    let history = std::pin::pin!(history(&world, length, test));
+    let history = std::pin::pin!(history(&world, &length, fault.is_none(), test));
     let steps = std::pin::pin!(run_steps(&world, steps));
     let played = std::pin::pin!(async {
         match select(history, steps).await {
@@ -482,8 +500,14 @@ async fn test_until(world: &World, last: Option<usize>, test: &impl AsyncFn(&Wor
     }
 }
 
-/// Runs the test, lets the controllers converge, and starts them again.
-async fn history(world: &World, length: RunLength, test: &impl AsyncFn(&World) -> Result) -> ExploredWorld {
+/// Runs the test, lets the controllers converge, and starts them again. Without a fault, the object that the fault
+/// deletes is deleted when they have converged.
+async fn history(
+    world: &World,
+    length: &RunLength,
+    is_reference: bool,
+    test: &impl AsyncFn(&World) -> Result,
+) -> ExploredWorld {
     let ended = |oracle, error: Error| ExploredWorld::ended(oracle, error.message().to_owned());
     if let Err(error) = test_until(world, length.last, test).await {
         let oracle = if world.shared.check().is_err() { breach::ALIVE } else { "test" };
@@ -492,6 +516,15 @@ async fn history(world: &World, length: RunLength, test: &impl AsyncFn(&World) -
     let tested = world.server().transcript().len();
     if let Err(error) = world.advance_by(SETTLING.converge + length.extra).await {
         return ended(breach::ALIVE, error);
+    }
+    if let Some(target) = &length.deleted {
+        if is_reference {
+            // It may be gone.
+            drop(world.delete(&target.to_string()).await);
+        }
+        if let Err(error) = world.advance_by(SETTLING.converge).await {
+            return ended(breach::ALIVE, error);
+        }
     }
     let converged = world.server().transcript().len();
     if let Err(error) = world.advance_by(SETTLING.quiet).await {
@@ -525,6 +558,9 @@ async fn history(world: &World, length: RunLength, test: &impl AsyncFn(&World) -
             created: created_by_controllers(&entries[..converged.min(entries.len())]),
             alone: judge_alone(run, quiet, &deliveries, collects_garbage),
             beginnings: world.advances.beginnings(&entries[..tested.min(entries.len())]),
+            advances: world.advances.times(tested),
+            custom: custom_objects(&before, entries),
+            is_deleted: length.deleted.is_some(),
             length: entries.len(),
             can_crash,
             text,
@@ -591,17 +627,28 @@ async fn act(world: &World, action: Action) {
                 drop(world.patch(&request.target.to_string(), body).await);
             }
         }
+        Action::Interfere(Interference::Delete { target, .. }) => drop(world.delete(&target.to_string()).await),
+        Action::Interfere(Interference::Hold { target, is_held }) => {
+            let name = target.to_string();
+            let found = world.object(&name).await.ok().flatten();
+            if let Some(patch) = found.and_then(|object| hold_patch(&object, is_held)) {
+                drop(world.patch(&name, &patch).await);
+            }
+        }
         _ => {}
     }
 }
 
 /// Returns the faults to try: of each kind of fault and request the first, then the last, then those between.
 /// Controllers that the test spawned itself cannot crash.
-fn plans(points: &[FaultPoint], can_crash: bool) -> Vec<(Disturbance, FaultPoint)> {
+fn plans(reference: &ExploredWorld) -> Vec<(Disturbance, FaultPoint)> {
     let mut plans = Vec::new();
-    for point in points {
-        let possible =
-            |fault: &Disturbance| fault.is(FaultTrait::IsForTests) && (can_crash || !fault.is(FaultTrait::Restarts));
+    for point in &reference.points {
+        let possible = |fault: &Disturbance| {
+            fault.is(FaultTrait::IsForTests)
+                && (reference.can_crash || !fault.is(FaultTrait::Restarts))
+                && (!fault.is(FaultTrait::ChangesHistory) || can_be_deleted(&reference.custom, &point.target))
+        };
         for disturbance in Disturbance::of_programs().filter(|fault| fault.suits(point)).filter(possible) {
             let target = &point.target;
             let subresource = target.subresource.as_deref().unwrap_or_default();
@@ -622,14 +669,17 @@ fn judge(ComparedWorlds { reference, explored }: &ComparedWorlds<'_>) -> Vec<Bre
     if let Some(breach) = &explored.ending {
         return vec![breach.clone()];
     }
-    let all = differences(initial_of(reference, explored), &by_part(&reference.objects), &by_part(&explored.objects));
+    let mut all =
+        differences(initial_of(reference, explored), &by_part(&reference.objects), &by_part(&explored.objects));
+    // What is made for an object is not made if the object goes before.
+    all.retain(|difference| !explored.is_deleted || difference.kind != MISSING);
     let mut breaches: Vec<Breach> = all.into_iter().map(|found| found.into_breach(Duration::ZERO, NAMESPACE)).collect();
     let is_known = |breach: &Breach| reference.alone.iter().any(|known| known.fingerprint() == breach.fingerprint());
     // What is left shows in the end state, too.
     let alone = explored.alone.iter().filter(|breach| breach.oracle != LEFT || breaches.is_empty());
     let alone: Vec<Breach> = alone.filter(|breach| !is_known(breach)).cloned().collect();
     breaches.extend(alone);
-    if breaches.is_empty() {
+    if breaches.is_empty() && !explored.is_deleted {
         let more = |(resource, count): (&String, &usize)| {
             let usual = reference.created.get(resource).copied().unwrap_or_default();
             (*count > usual).then(|| {
@@ -719,6 +769,7 @@ impl super::controllers::WorldState {
 
 mod alone;
 mod beginnings;
+mod deletions;
 #[cfg(test)]
 mod mistakes;
 #[cfg(test)]
