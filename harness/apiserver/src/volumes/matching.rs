@@ -35,24 +35,48 @@ pub(crate) fn best<'v>(
     candidates.into_iter().min_by_key(|volume| (capacity(volume), metadata::name(volume)))
 }
 
-/// Returns the reason why a claim cannot have the volume that it names.
-pub(super) fn mismatch(claim: &Value, volume: &Value) -> Option<&'static str> {
-    if !fits(claim, volume) {
-        return Some("its size, class or mode does not suit the claim");
+/// Returns the reason why a claim cannot have the volume that it names: `checkVolumeSatisfyClaim` in
+/// `pkg/controller/volume/persistentvolume/pv_controller.go`.
+pub(super) fn mismatch(claim: &Value, volume: &Value) -> Option<String> {
+    if metadata::is_deleted(volume) {
+        return Some(format!("the volume is marked for deletion {:?}", metadata::name(volume)));
     }
-    (!has_modes(volume, claim)).then_some("it lacks an access mode of the claim")
+    let why = if !is_large_enough(claim, volume) {
+        "requested PV is too small"
+    } else if !agrees(claim, volume, "storageClassName", "") {
+        "storageClassName does not match"
+    } else if !agrees(claim, volume, "volumeAttributesClassName", "") {
+        "volumeAttributesClassName does not match"
+    } else if !has_mode(claim, volume) {
+        "incompatible volumeMode"
+    } else if !has_modes(volume, claim) {
+        "incompatible accessMode"
+    } else {
+        return None;
+    };
+    Some(why.to_owned())
+}
+
+/// Returns true if a volume is a file system or a device, as the claim wants it.
+pub(super) fn has_mode(claim: &Value, volume: &Value) -> bool {
+    agrees(claim, volume, "volumeMode", "Filesystem")
+}
+
+/// Returns true if a claim and a volume have the same text in a field of their specs, which has a default.
+fn agrees(claim: &Value, volume: &Value, field: &str, default: &str) -> bool {
+    let text = |object: &Value| object["spec"][field].as_str().unwrap_or(default).to_owned();
+    text(claim) == text(volume)
+}
+
+fn is_large_enough(claim: &Value, volume: &Value) -> bool {
+    capacity(volume) >= Quantity::of(&claim["spec"]["resources"]["requests"]["storage"])
 }
 
 /// Returns true if size, class, mode and attributes of the volume suit the claim.
 fn fits(claim: &Value, volume: &Value) -> bool {
-    let text = |value: &Value, default: &'static str| value.as_str().unwrap_or(default).to_owned();
-    let same = |field: &str, default: &'static str| {
-        text(&claim["spec"][field], default) == text(&volume["spec"][field], default)
-    };
-    capacity(volume) >= Quantity::of(&claim["spec"]["resources"]["requests"]["storage"])
-        && same("storageClassName", "")
-        && same("volumeMode", "Filesystem")
-        && same("volumeAttributesClassName", "")
+    is_large_enough(claim, volume)
+        && has_mode(claim, volume)
+        && ["storageClassName", "volumeAttributesClassName"].iter().all(|field| agrees(claim, volume, field, ""))
 }
 
 fn capacity(volume: &Value) -> Option<Quantity> {
@@ -128,6 +152,23 @@ mod tests {
         ];
         assert_eq!(name(&claim(&more), &volumes, false).as_deref(), expected);
         assert_eq!(name(&claim(&more), &volumes, true), None);
+    }
+
+    /// The order and the words of `checkVolumeSatisfyClaim`.
+    #[rstest]
+    #[case::suits(json!({}), "4Gi", json!({}), None)]
+    #[case::small(json!({"storageClassName": "a"}), "1Gi", json!({}), Some("requested PV is too small"))]
+    #[case::class(json!({"storageClassName": "a", "volumeMode": "Block"}), "4Gi", json!({}), Some("storageClassName does not match"))]
+    #[case::attributes(json!({"volumeAttributesClassName": "a"}), "4Gi", json!({}), Some("volumeAttributesClassName does not match"))]
+    #[case::mode(json!({"volumeMode": "Block", "accessModes": ["ReadWriteMany"]}), "4Gi", json!({}), Some("incompatible volumeMode"))]
+    #[case::access(json!({"accessModes": ["ReadWriteMany"]}), "4Gi", json!({}), Some("incompatible accessMode"))]
+    fn a_named_volume_has_to_suit(
+        #[case] more: Value,
+        #[case] size: &str,
+        #[case] spec: Value,
+        #[case] expected: Option<&str>,
+    ) {
+        assert_eq!(mismatch(&claim(&more), &volume("v", size, &spec)).as_deref(), expected);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub(crate) mod matching;
 mod node_resize;
 mod pod_claims;
 mod protection;
+mod reclaim;
 
 use crate::json::Value;
 use crate::json::fields::array_field;
@@ -21,6 +22,10 @@ pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 pub(crate) const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 /// The annotation of a claim that is bound.
 pub(crate) const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+/// The annotation of a volume that a provisioner made.
+const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// The provisioner of kind's class `standard`.
+const LOCAL_PATH: &str = "rancher.io/local-path";
 /// The provisioner of classes whose volumes are made by hand.
 pub(crate) const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 

@@ -64,10 +64,13 @@ fn is_for_pod(claim: &Value, pod: &Value) -> bool {
     metadata::controller(claim).is_some_and(|owner| str_field(owner, "uid") == metadata::uid(pod))
 }
 
-fn warn(agent: &ControllerClient, pod: &Value, reason: &str, message: String) {
+/// The source of events about ephemeral volumes, and about claims of devices.
+const COMPONENTS: [&str; 2] = ["ephemeral_volume", "resource_claim"];
+
+fn warn(agent: &ControllerClient, pod: &Value, component: &'static str, reason: &str, message: String) {
     let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": metadata::namespace(pod),
         "name": metadata::name(pod), "uid": metadata::uid(pod)});
-    agent.server().events().record(Event::warning(about, "persistentvolume-controller", reason, message));
+    agent.server().events().record(Event::warning(about, component, reason, message));
 }
 
 async fn create_volume_claims(agent: &ControllerClient, pod: &Value) {
@@ -86,7 +89,7 @@ async fn create_volume_claims(agent: &ControllerClient, pod: &Value) {
                     "ephemeral volume {volume}: PVC {namespace}/{name} was not created for pod {namespace}/{} (pod is not owner)",
                     metadata::name(pod)
                 );
-                warn(agent, pod, "FailedBinding", why);
+                warn(agent, pod, COMPONENTS[0], "FailedBinding", why);
             }
             continue;
         }
@@ -97,7 +100,11 @@ async fn create_volume_claims(agent: &ControllerClient, pod: &Value) {
             }
         }
         let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]});
-        agent.create(&format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"), &claim).await;
+        let reply = agent.create(&format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"), &claim).await;
+        if !reply.is_ok() {
+            let why = format!("ephemeral volume {volume}: create PVC {name}: {}", reply.message());
+            warn(agent, pod, COMPONENTS[0], "FailedBinding", why);
+        }
     }
 }
 
@@ -119,7 +126,7 @@ async fn create_resource_claims(agent: &ControllerClient, pod: &Value) -> bool {
             let why = format!(
                 "PodResourceClaim {name}: resource claim template {template:?}: resourceclaimtemplate.resource.k8s.io {template:?} not found"
             );
-            warn(agent, pod, "FailedResourceClaimCreation", why);
+            warn(agent, pod, COMPONENTS[1], "FailedResourceClaimCreation", why);
             complete = false;
             continue;
         };
@@ -167,6 +174,7 @@ mod tests {
     use super::*;
     use crate::ApiServerConfig;
     use crate::clock::{Clock, epoch, run_virtual, settle};
+    use crate::faults::FaultRuleSpec;
 
     const NAMESPACE: &str = "/api/v1/namespaces/default";
 
@@ -205,6 +213,30 @@ mod tests {
             let pod = claims(&server, "", "pods").remove(0);
             let shown = &pod["status"]["resourceClaimStatuses"];
             assert_eq!(*shown, json!([{"name": "gpu", "resourceClaimName": metadata::name(&made[0])}]));
+        })
+        .unwrap();
+    }
+
+    // https://github.com/kubernetes/kubernetes/blob/v1.36.2/pkg/controller/volume/ephemeral/controller.go#L296-L300
+    #[test]
+    fn refused_claims_have_an_event() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            tokio::spawn(create_pod_claims(server.clone()));
+            let rule = json!({"on": {"verbs": ["create"], "group": "", "resource": "persistentvolumeclaims"},
+                "count": 1, "verdict": {"reply": {"code": 403, "message": "exceeded quota: q"}}});
+            server.faults().arm(serde_json::from_value::<FaultRuleSpec>(rule).expect("a rule").into());
+            let client = ControllerClient::new(&server, "user");
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {
+                "containers": [{"name": "c", "image": "i"}],
+                "volumes": [{"name": "data", "ephemeral": {"volumeClaimTemplate": {
+                    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}}}]}});
+            assert!(client.create(&format!("{NAMESPACE}/pods"), &pod).await.is_ok());
+            settle().await;
+            let events = claims(&server, "", "events");
+            let shown = events.iter().map(|event| [&event["source"]["component"], &event["reason"], &event["message"]]);
+            let why = "ephemeral volume data: create PVC p-data: exceeded quota: q";
+            assert_eq!(shown.collect::<Vec<_>>(), [["ephemeral_volume", "FailedBinding", why]]);
         })
         .unwrap();
     }

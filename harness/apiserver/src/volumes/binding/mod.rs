@@ -7,7 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matching::{self, is_reserved_for};
-use super::{BIND_COMPLETED, BOUND_BY_CONTROLLER, NO_PROVISIONER, SELECTED_NODE, names, node_resize, reference, uses};
+use super::reclaim::{self, VolumeDeleter};
+use super::{
+    BIND_COMPLETED, BOUND_BY_CONTROLLER, LOCAL_PATH, PROVISIONED_BY, SELECTED_NODE, names, node_resize, reference, uses,
+};
 use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchMux, WatchSet};
 use crate::event_sink::Event;
@@ -19,12 +22,14 @@ use crate::registry::default_class;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 
-/// The annotation of a volume that a provisioner made.
-const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+/// The annotations of a claim that waits for a provisioner, which finds its claims by them (`AnnStorageProvisioner`).
+const FOR_PROVISIONER: [&str; 2] =
+    ["volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner"];
 /// The annotation of a volume with the size that its claim had before it grew (`AnnPreResizeCapacity`).
 const PRE_RESIZE_CAPACITY: &str = "volume.alpha.kubernetes.io/pre-resize-capacity";
-/// The provisioner of kind's class `standard`.
-const LOCAL_PATH: &str = "rancher.io/local-path";
+
+/// The source of the events.
+const COMPONENT: &str = "persistentvolume-controller";
 
 /// Namespace and name of a claim.
 type ClaimKey = (String, String);
@@ -126,27 +131,49 @@ impl Binder {
         self.report_growth(key, &claim);
         let wanted = claim["spec"]["volumeName"].as_str().unwrap_or_default();
         if metadata::annotation(&claim, BIND_COMPLETED).is_some() {
-            let volume = self.volume(wanted);
-            let is_its_own = |volume: &Value| volume["spec"]["claimRef"].is_null() || is_reserved_for(volume, &claim);
-            match volume.filter(is_its_own) {
+            let lost = match self.volume(wanted) {
+                _ if wanted.is_empty() => LOST_REFERENCE,
+                None => LOST_VOLUME,
+                Some(volume) if is_of_another(&volume, &claim) => MISBOUND,
                 Some(volume) => {
                     self.bind(&volume, &claim).await;
                     return self.finish_growth(&claim, &volume).await;
                 }
-                None => self.set_phase(&claim, "Lost", &json!({"accessModes": null, "capacity": null})).await,
-            }
+            };
+            self.lose(&claim, lost).await;
             return true;
         }
         if !wanted.is_empty() {
             let Some(volume) = self.volume(wanted) else { return false };
-            let is_free = volume["spec"]["claimRef"].is_null() && matching::mismatch(&claim, &volume).is_none();
-            if !is_free && !is_reserved_for(&volume, &claim) {
+            if !is_reserved_for(&volume, &claim) {
+                let mismatch = matching::mismatch(&claim, &volume);
+                let (reason, message) = match mismatch {
+                    _ if !volume["spec"]["claimRef"].is_null() => {
+                        ("FailedBinding", format!("volume {wanted:?} already bound to a different claim."))
+                    }
+                    Some(why) => ("VolumeMismatch", format!("Cannot bind to requested volume {wanted:?}: {why}")),
+                    None => {
+                        self.bind(&volume, &claim).await;
+                        return true;
+                    }
+                };
+                self.warn(&claim, reason, message);
                 return false;
             }
             self.bind(&volume, &claim).await;
             return true;
         }
         self.find_volume(&claim).await
+    }
+
+    /// Reports that a claim has lost its volume, unless it has been lost before: `updateClaimStatusWithEvent`.
+    async fn lose(&self, claim: &Value, (reason, message): (&str, &str)) {
+        if claim["status"]["phase"] == "Lost" {
+            return;
+        }
+        let nothing = json!({"accessModes": null, "capacity": null, "currentVolumeAttributesClassName": null});
+        self.set_phase(claim, "Lost", &nothing).await;
+        self.warn(claim, reason, message.to_owned());
     }
 
     /// Records that a bound claim that has grown waits for a resizer, which clusters have for their own volumes:
@@ -210,28 +237,43 @@ impl Binder {
         } else if waits && node.is_none() {
             self.report_wait(claim);
         } else if let Some(class) = class {
-            let provisioner = class["provisioner"].as_str().unwrap_or_default();
-            if provisioner != NO_PROVISIONER {
-                let message = format!(
-                    "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually \
-                     by the system administrator. If volume creation is delayed, please verify that the provisioner is \
-                     running and correctly registered."
-                );
-                self.record(claim, "ExternalProvisioning", message);
-            }
-            if provisioner == LOCAL_PATH {
-                // The event of the volume binds the claim.
-                self.provision(claim, &class, node.as_ref()).await;
-            }
+            self.ask_provisioner(claim, &class, node.as_ref()).await;
         } else if class_name.is_empty() {
             let message = "no persistent volumes available for this claim and no storage class is set";
             self.record(claim, "FailedBinding", message.to_owned());
         } else {
             let message = format!("storageclass.storage.k8s.io {class_name:?} not found");
-            let event = Event { warning: true, ..event(claim, "ProvisioningFailed", message) };
-            self.agent.server().events().record(event);
+            self.warn(claim, "ProvisioningFailed", message);
         }
         false
+    }
+
+    /// Asks the provisioner of a class for a volume: `provisionClaim`.
+    async fn ask_provisioner(&self, claim: &Value, class: &Value, node: Option<&Value>) {
+        let provisioner = class["provisioner"].as_str().unwrap_or_default();
+        if provisioner.starts_with("kubernetes.io/") {
+            // None of those is part of Kubernetes any more.
+            return self.warn(claim, "ProvisioningFailed", format!("no volume plugin matched name: {provisioner}"));
+        }
+        if metadata::annotation(claim, FOR_PROVISIONER[1]) != Some(provisioner) {
+            let mut patch = json!({"metadata": {"uid": metadata::uid(claim)}});
+            for annotation in FOR_PROVISIONER {
+                metadata::set_annotation(&mut patch, annotation, provisioner);
+            }
+            if !self.agent.patch(&claim_path(claim), MERGE_PATCH, &patch).await.is_ok() {
+                return;
+            }
+        }
+        let message = format!(
+            "Waiting for a volume to be created either by the external provisioner '{provisioner}' or manually by the \
+             system administrator. If volume creation is delayed, please verify that the provisioner is running and \
+             correctly registered."
+        );
+        self.record(claim, "ExternalProvisioning", message);
+        if provisioner == LOCAL_PATH {
+            // The event of the volume binds the claim.
+            self.provision(claim, class, node).await;
+        }
     }
 
     /// Returns the name of the newest default class, which claims without a class get: `assignDefaultStorageClass`.
@@ -256,6 +298,10 @@ impl Binder {
 
     fn record(&self, claim: &Value, reason: &str, message: String) {
         self.agent.server().events().record(event(claim, reason, message));
+    }
+
+    fn warn(&self, claim: &Value, reason: &str, message: String) {
+        self.agent.server().events().record(Event { warning: true, ..event(claim, reason, message) });
     }
 
     /// Returns the node that the scheduler chose for the claim, or that of a pod that uses it.
@@ -286,7 +332,14 @@ impl Binder {
             let term = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [host]});
             volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": [term]}]}});
         }
-        self.provisioner.create("/api/v1/persistentvolumes", &volume).await;
+        let record = |reason: &str, message: String| {
+            let event = Event::new(reference(claim), LOCAL_PATH, reason, message);
+            self.agent.server().events().record(event);
+        };
+        record("Provisioning", format!("External provisioner is provisioning volume for claim \"{namespace}/{name}\""));
+        if self.provisioner.create("/api/v1/persistentvolumes", &volume).await.is_ok() {
+            record("ProvisioningSucceeded", format!("Successfully provisioned volume {volume_name}"));
+        }
     }
 
     /// Completes the four steps of a binding that are not done yet.
@@ -361,24 +414,94 @@ impl Binder {
         }
         let text = |field: &str| reference[field].as_str().unwrap_or_default();
         let claim = self.claim(text("namespace"), text("name")).filter(|claim| metadata::uid(claim) == uid);
-        let Some(claim) = claim else {
-            if volume["status"]["phase"] != "Failed" {
-                self.set_volume_phase(&volume, "Released").await;
-            }
-            if volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete" && !metadata::is_deleted(&volume) {
-                let options = json!({"preconditions": {"uid": metadata::uid(&volume)}});
-                self.provisioner.delete(&volume_path(name), Some(&options)).await;
+        let Some(claim) = claim else { return self.reclaim(&volume).await };
+        let bound_to = claim["spec"]["volumeName"].as_str().unwrap_or_default();
+        if bound_to == name {
+            return self.set_volume_phase(&volume, "Bound").await;
+        }
+        if bound_to.is_empty() {
+            if !matching::has_mode(&claim, &volume) {
+                self.report_mode(&volume, &claim);
             }
             return;
-        };
-        let bound_to = claim["spec"]["volumeName"].as_str().unwrap_or_default();
-        if !bound_to.is_empty() && bound_to != name && metadata::annotation(&volume, BOUND_BY_CONTROLLER).is_some() {
-            // The claim has taken another volume.
-            let patch = json!({"metadata": {"resourceVersion": metadata::resource_version(&volume),
-                "annotations": {BOUND_BY_CONTROLLER: null}}, "spec": {"claimRef": null}});
-            self.agent.patch(&volume_path(name), MERGE_PATCH, &patch).await;
         }
+        // The claim has taken another volume.
+        let is_deleted = volume["spec"]["persistentVolumeReclaimPolicy"] == "Delete";
+        if is_deleted && metadata::annotation(&volume, PROVISIONED_BY).is_some() {
+            return self.reclaim(&volume).await;
+        }
+        let mut patch = json!({"metadata": {"resourceVersion": metadata::resource_version(&volume)}});
+        if metadata::annotation(&volume, BOUND_BY_CONTROLLER).is_some() {
+            metadata::set_annotation(&mut patch, BOUND_BY_CONTROLLER, Value::Null);
+            patch["spec"]["claimRef"] = Value::Null;
+        } else {
+            // A user has reserved it.
+            patch["spec"]["claimRef"] = json!({"uid": null});
+        }
+        self.agent.patch(&volume_path(name), MERGE_PATCH, &patch).await;
     }
+
+    /// Records that a volume is reserved for a claim that wants another mode.
+    fn report_mode(&self, volume: &Value, claim: &Value) {
+        let [of_volume, of_claim] = [volume, claim].map(metadata::name);
+        let message = format!(
+            "Cannot bind PersistentVolume {of_volume:?} to requested PersistentVolumeClaim due to incompatible volumeMode."
+        );
+        self.warn(claim, "VolumeMismatch", message);
+        let message = format!(
+            "Cannot bind PersistentVolume to requested PersistentVolumeClaim {of_claim:?} due to incompatible volumeMode."
+        );
+        self.warn_about_volume(volume, "VolumeMismatch", message);
+    }
+
+    fn warn_about_volume(&self, volume: &Value, reason: &str, message: String) {
+        let about = metadata::reference("v1", "PersistentVolume", volume);
+        self.agent.server().events().record(Event::warning(about, COMPONENT, reason, message));
+    }
+
+    /// Releases a volume, and deletes it if that is its policy and the one to do it is here.
+    async fn reclaim(&self, volume: &Value) {
+        let phase = volume["status"]["phase"].as_str().unwrap_or_default();
+        if phase != "Failed" {
+            self.set_volume_phase(volume, "Released").await;
+        }
+        if volume["spec"]["persistentVolumeReclaimPolicy"] != "Delete" || metadata::is_deleted(volume) {
+            return;
+        }
+        let client = match reclaim::deleter(volume) {
+            VolumeDeleter::External => return,
+            VolumeDeleter::Controller => &self.agent,
+            VolumeDeleter::LocalPath => &self.provisioner,
+            VolumeDeleter::Failed(why) => {
+                if phase != "Failed" {
+                    let status = json!({"phase": "Failed", "message": why});
+                    let patch = json!({"metadata": {"uid": metadata::uid(volume)}, "status": status});
+                    let path = format!("{}/status", volume_path(metadata::name(volume)));
+                    self.agent.patch(&path, MERGE_PATCH, &patch).await;
+                    self.warn_about_volume(volume, "VolumeFailedDelete", why);
+                }
+                return;
+            }
+        };
+        let options = json!({"preconditions": {"uid": metadata::uid(volume)}});
+        client.delete(&volume_path(metadata::name(volume)), Some(&options)).await;
+    }
+}
+
+/// Reason and message about a claim that names no volume any more.
+const LOST_REFERENCE: (&str, &str) =
+    ("ClaimLost", "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!");
+/// Reason and message about a claim whose volume is gone.
+const LOST_VOLUME: (&str, &str) =
+    ("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!");
+/// Reason and message about a claim whose volume is another one's.
+const MISBOUND: (&str, &str) =
+    ("ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly");
+
+/// Returns true if a volume is bound to another claim.
+fn is_of_another(volume: &Value, claim: &Value) -> bool {
+    let reference = &volume["spec"]["claimRef"];
+    reference.is_object() && reference["uid"] != metadata::uid(claim)
 }
 
 /// Returns true if a pod has ended.
@@ -388,7 +511,7 @@ fn has_ended(pod: &Value) -> bool {
 
 /// Returns an event about a claim.
 fn event(claim: &Value, reason: &str, message: String) -> Event {
-    Event::new(reference(claim), "persistentvolume-controller", reason, message)
+    Event::new(reference(claim), COMPONENT, reason, message)
 }
 
 fn volume_path(name: &str) -> String {
@@ -402,270 +525,4 @@ fn claim_path(claim: &Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-    use crate::ApiServerConfig;
-    use crate::clock::{Clock, epoch, run_virtual, settle};
-    use crate::volumes::release_volumes;
-
-    const CLAIMS: &str = "/api/v1/namespaces/default/persistentvolumeclaims";
-    const VOLUMES: &str = "/api/v1/persistentvolumes";
-
-    /// Runs a test with both controllers; they write nothing once nothing changes.
-    async fn world(test: impl AsyncFnOnce(&ApiServer, &ControllerClient)) {
-        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
-        tokio::spawn(bind_volumes(server.clone()));
-        tokio::spawn(release_volumes(server.clone()));
-        test(&server, &ControllerClient::new(&server, "user")).await;
-        let before = server.transcript().len();
-        server.clock().sleep(Duration::from_hours(1)).await;
-        assert_eq!(server.transcript().len(), before, "nothing is written without a change");
-    }
-
-    fn claim(name: &str, class: &str) -> Value {
-        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": {
-            "storageClassName": class, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
-    }
-
-    fn volume(name: &str, policy: &str) -> Value {
-        json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
-            "persistentVolumeReclaimPolicy": policy, "capacity": {"storage": "2Gi"}, "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": "/v"}}})
-    }
-
-    async fn made(client: &ControllerClient, path: &str, object: &Value) {
-        let reply = client.create(path, object).await;
-        assert!(reply.is_ok(), "{}", reply.body());
-    }
-
-    fn get(server: &ApiServer, resource: &str, name: &str) -> Option<Value> {
-        let namespace = if resource == "persistentvolumes" { "" } else { "default" };
-        server.get(&ResourceId::new("", resource), namespace, name).map(|stored| stored.value())
-    }
-
-    #[test]
-    fn a_claim_gets_a_volume_which_is_released_with_it() {
-        run_virtual(world(async |server, client| {
-            made(client, CLAIMS, &claim("c", "")).await;
-            settle().await;
-            let shown = |name: &str| get(server, "persistentvolumeclaims", name).expect("the claim");
-            assert_eq!(shown("c")["status"], json!({"phase": "Pending"}));
-            made(client, VOLUMES, &volume("v", "Retain")).await;
-            settle().await;
-            let bound = shown("c");
-            assert_eq!(bound["spec"]["volumeName"], "v");
-            let status = json!({"phase": "Bound", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "2Gi"}});
-            assert_eq!(bound["status"], status);
-            assert_eq!(metadata::annotation(&bound, BIND_COMPLETED), Some("yes"));
-            assert_eq!(metadata::annotation(&bound, BOUND_BY_CONTROLLER), Some("yes"));
-            let volume = get(server, "persistentvolumes", "v").expect("the volume");
-            assert_eq!(
-                (&volume["status"]["phase"], &volume["spec"]["claimRef"]["uid"]),
-                (&json!("Bound"), &bound["metadata"]["uid"])
-            );
-            // A second claim does not get the same volume.
-            made(client, CLAIMS, &claim("d", "")).await;
-            settle().await;
-            assert_eq!(shown("d")["status"]["phase"], "Pending");
-            assert!(client.delete(&format!("{CLAIMS}/c"), None).await.is_ok());
-            settle().await;
-            assert_eq!(get(server, "persistentvolumes", "v").expect("it is kept")["status"]["phase"], "Released");
-            // The claim of the same name is another one.
-            made(client, CLAIMS, &claim("c", "")).await;
-            settle().await;
-            assert_eq!(shown("c")["status"]["phase"], "Pending");
-            // An administrator frees the volume; it goes to the first claim by name.
-            client.patch(&format!("{VOLUMES}/v"), MERGE_PATCH, &json!({"spec": {"claimRef": null}})).await;
-            settle().await;
-            assert_eq!(
-                (shown("c")["status"]["phase"].clone(), shown("d")["status"]["phase"].clone()),
-                (json!("Bound"), json!("Pending"))
-            );
-        }))
-        .expect("a runtime");
-    }
-
-    #[test]
-    fn volumes_and_claims_that_name_each_other_are_bound() {
-        run_virtual(world(async |server, client| {
-            let mut named = claim("named", "");
-            named["spec"]["volumeName"] = json!("v");
-            made(client, CLAIMS, &named).await;
-            let mut reserved = volume("r", "Delete");
-            reserved["spec"]["claimRef"] = json!({"namespace": "default", "name": "later"});
-            made(client, VOLUMES, &reserved).await;
-            settle().await;
-            assert_eq!(get(server, "persistentvolumes", "r").expect("r")["status"]["phase"], "Available");
-            for (path, object) in [(VOLUMES, volume("v", "Retain")), (CLAIMS, claim("later", ""))] {
-                made(client, path, &object).await;
-            }
-            settle().await;
-            for (name, volume) in [("named", "v"), ("later", "r")] {
-                let claim = get(server, "persistentvolumeclaims", name).expect(name);
-                assert_eq!(
-                    (&claim["spec"]["volumeName"], &claim["status"]["phase"]),
-                    (&json!(volume), &json!("Bound"))
-                );
-            }
-            // The policy Delete.
-            assert!(client.delete(&format!("{CLAIMS}/later"), None).await.is_ok());
-            settle().await;
-            assert!(get(server, "persistentvolumes", "r").is_none());
-            // A bound claim whose volume is taken away is lost.
-            let open = json!({"metadata": {"finalizers": null}});
-            client.patch(&format!("{VOLUMES}/v"), MERGE_PATCH, &open).await;
-            assert!(client.delete(&format!("{VOLUMES}/v"), None).await.is_ok());
-            settle().await;
-            assert_eq!(
-                get(server, "persistentvolumeclaims", "named").expect("named")["status"],
-                json!({"phase": "Lost"})
-            );
-        }))
-        .expect("a runtime");
-    }
-
-    #[test]
-    fn kinds_class_makes_a_volume_on_the_node_of_the_pod() {
-        run_virtual(world(async |server, client| {
-            let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": LOCAL_PATH,
-                "metadata": {"name": "standard"}, "volumeBindingMode": "WaitForFirstConsumer", "reclaimPolicy": "Delete"});
-            made(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
-            let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"kubernetes.io/hostname": "n"}}});
-            made(client, "/api/v1/nodes", &node).await;
-            made(client, CLAIMS, &claim("c", "standard")).await;
-            settle().await;
-            assert_eq!(get(server, "persistentvolumeclaims", "c").expect("c")["status"]["phase"], "Pending");
-            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n",
-                "containers": [{"name": "c", "image": "i"}],
-                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}});
-            made(client, "/api/v1/namespaces/default/pods", &pod).await;
-            settle().await;
-            let claim = get(server, "persistentvolumeclaims", "c").expect("c");
-            let name = format!("pvc-{}", metadata::uid(&claim));
-            assert_eq!((&claim["spec"]["volumeName"], &claim["status"]["phase"]), (&json!(name), &json!("Bound")));
-            let volume = get(server, "persistentvolumes", &name).expect("the volume");
-            assert_eq!(volume["status"]["phase"], "Bound");
-            assert_eq!(metadata::annotation(&volume, PROVISIONED_BY), Some(LOCAL_PATH));
-            for path in ["/api/v1/namespaces/default/pods/p?gracePeriodSeconds=0", &format!("{CLAIMS}/c")] {
-                assert!(client.delete(path, None).await.is_ok(), "{path}");
-            }
-            settle().await;
-            assert!(get(server, "persistentvolumes", &name).is_none());
-        }))
-        .expect("a runtime");
-    }
-
-    /// See `syncUnboundClaim` in `pkg/controller/volume/persistentvolume/pv_controller.go`.
-    #[test]
-    fn a_claim_that_waits_says_why() {
-        run_virtual(world(async |server, client| {
-            tokio::spawn(crate::events::publish_events(server.clone()));
-            settle().await;
-            let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "example.com/x",
-                "metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"});
-            made(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
-            for (name, class) in [("late", "late"), ("none", ""), ("unknown", "missing")] {
-                made(client, CLAIMS, &claim(name, class)).await;
-            }
-            settle().await;
-            let mut found: Vec<(String, String, String)> = server
-                .list(&ResourceId::new("", "events"), None)
-                .iter()
-                .map(|stored| {
-                    let event = stored.value();
-                    let text = |field: &Value| field.as_str().unwrap_or_default().to_owned();
-                    (text(&event["involvedObject"]["name"]), text(&event["reason"]), text(&event["type"]))
-                })
-                .collect();
-            found.sort();
-            let expected = [
-                ("late", "WaitForFirstConsumer", "Normal"),
-                ("none", "FailedBinding", "Normal"),
-                ("unknown", "ProvisioningFailed", "Warning"),
-            ];
-            let expected = expected.map(|(name, reason, kind)| (name.to_owned(), reason.to_owned(), kind.to_owned()));
-            assert_eq!(found, expected);
-        }))
-        .expect("a runtime");
-    }
-
-    /// See `assignDefaultStorageClass` in `pkg/controller/volume/persistentvolume/pv_controller.go`.
-    #[test]
-    fn a_claim_without_a_class_gets_the_default_one_later() {
-        run_virtual(world(async |server, client| {
-            let mut unclassed = claim("c", "");
-            unclassed["spec"]["storageClassName"] = Value::Null;
-            made(client, CLAIMS, &unclassed).await;
-            made(client, CLAIMS, &claim("none", "")).await;
-            settle().await;
-            let mut class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-                "provisioner": "example.com/x", "metadata": {"name": "standard"}});
-            metadata::set_annotation(&mut class, default_class::STORAGE_CLASS[0], "true");
-            made(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
-            settle().await;
-            let class = |name: &str| {
-                let claim = get(server, "persistentvolumeclaims", name).expect("a claim");
-                claim["spec"]["storageClassName"].clone()
-            };
-            assert_eq!((class("c"), class("none")), (json!("standard"), json!("")));
-        }))
-        .expect("a runtime");
-    }
-
-    /// `syncHandler` of the expand controller: an event each time a claim grows.
-    #[test]
-    fn a_claim_that_grows_waits_for_a_resizer() {
-        run_virtual(world(async |server, client| {
-            tokio::spawn(crate::events::publish_events(server.clone()));
-            let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "c"},
-                "provisioner": "a.b", "allowVolumeExpansion": true});
-            made(client, "/apis/storage.k8s.io/v1/storageclasses", &class).await;
-            let mut own = volume("v", "Retain");
-            own["spec"]["storageClassName"] = json!("c");
-            made(client, VOLUMES, &own).await;
-            made(client, CLAIMS, &claim("c", "c")).await;
-            settle().await;
-            let counts = || -> Vec<i64> {
-                let events = server.list(&ResourceId::new("", "events"), Some("default"));
-                let events = events.iter().map(|event| event.value());
-                let of_growth = events.filter(|event| event["reason"] == "ExternalExpanding");
-                of_growth.filter_map(|event| event["count"].as_i64()).collect()
-            };
-            assert_eq!(counts(), [0_i64; 0]);
-            for (size, expected) in [("5Gi", 1), ("6Gi", 2)] {
-                let growth = json!({"spec": {"resources": {"requests": {"storage": size}}}});
-                let patched = client.patch(&format!("{CLAIMS}/c"), MERGE_PATCH, &growth).await;
-                assert!(patched.is_ok(), "{}", patched.message());
-                let label = json!({"metadata": {"labels": {"size": size}}});
-                client.patch(&format!("{CLAIMS}/c"), MERGE_PATCH, &label).await;
-                settle().await;
-                assert_eq!(counts(), [expected]);
-            }
-            // What an external resizer writes; the kubelet of the first pod does the rest.
-            let grown = json!({"spec": {"capacity": {"storage": "6Gi"}}});
-            assert!(client.patch(&format!("{VOLUMES}/v"), MERGE_PATCH, &grown).await.is_ok());
-            let pending = json!({"status": {"allocatedResources": {"storage": "6Gi"},
-                "allocatedResourceStatuses": {"storage": "NodeResizePending"},
-                "conditions": [{"type": "FileSystemResizePending", "status": "True"}]}});
-            assert!(client.patch(&format!("{CLAIMS}/c/status"), MERGE_PATCH, &pending).await.is_ok());
-            settle().await;
-            let status = || get(server, "persistentvolumeclaims", "c").expect("a claim")["status"].clone();
-            assert_eq!(status()["capacity"]["storage"], "2Gi");
-            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeName": "n",
-                "containers": [{"name": "c", "image": "i"}],
-                "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}});
-            made(client, "/api/v1/namespaces/default/pods", &pod).await;
-            settle().await;
-            let status = status();
-            assert_eq!(
-                (&status["capacity"]["storage"], &status["allocatedResources"]["storage"]),
-                (&json!("6Gi"), &json!("6Gi"))
-            );
-            let is_empty = |field: &str| crate::json::fields::is_empty_value(status.get(field));
-            assert!(is_empty("conditions") && is_empty("allocatedResourceStatuses"), "{status}");
-        }))
-        .expect("a runtime");
-    }
-}
+mod tests;
