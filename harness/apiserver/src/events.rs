@@ -244,6 +244,7 @@ fn events_of_pod(change: &ObjectUpdate) -> Vec<Event> {
     for (list, statuses, field) in [
         ("initContainers", "initContainerStatuses", "spec.initContainers"),
         ("containers", "containerStatuses", "spec.containers"),
+        ("ephemeralContainers", "ephemeralContainerStatuses", "spec.ephemeralContainers"),
     ] {
         for container in array_field(&new["spec"], list) {
             let name = container["name"].as_str().unwrap_or_default();
@@ -290,6 +291,10 @@ fn container_events(pod: &Value, container: &Value, before: &Value, now: &Value)
     let message = waiting["message"].as_str().unwrap_or_default();
     match waiting["reason"].as_str().unwrap_or_default() {
         "CreateContainerConfigError" => vec![(true, "Failed", format!("Error: {message}"))],
+        reason @ ("ErrImageNeverPull" | "InvalidImageName") => {
+            let of_image = if reason == "InvalidImageName" { "InspectFailed" } else { "ErrImageNeverPull" };
+            vec![(true, of_image, message.to_owned()), (true, "Failed", format!("Error: {reason}"))]
+        }
         "CrashLoopBackOff" => {
             let name = container["name"].as_str().unwrap_or_default();
             let (namespace, uid) = (metadata::namespace(pod), metadata::uid(pod));

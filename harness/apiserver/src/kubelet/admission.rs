@@ -312,7 +312,7 @@ pub(super) fn rejected_status(pod: &Value, failure: &AdmissionFailure, moment: &
     if !dropped.is_empty() {
         status["conditions"] = dropped.into();
     }
-    super::pod_status::set_observed_generation(&mut status, pod);
+    super::pod_conditions::set_observed_generation(&mut status, pod);
     status
 }
 

@@ -1,5 +1,5 @@
 //! The nodes that have room for a pod, and the words about those that have not. PURE. See `noderesources/fit.go`,
-//! `nodeports`, `volumerestrictions`, `interpodaffinity` in `pkg/scheduler/framework/plugins`, and `FitError` in
+//! `nodeports`, `volumerestrictions` and `interpodaffinity` in `pkg/scheduler/framework/plugins`, and `FitError` in
 //! `pkg/scheduler/framework/types.go`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +49,8 @@ pub(super) struct PlacedPod {
     avoids: Vec<Value>,
     /// The names of its claims.
     claims: BTreeSet<String>,
+    /// Its volumes that are disks.
+    disks: Vec<Value>,
 }
 
 impl PlacedPod {
@@ -71,6 +73,7 @@ impl PlacedPod {
             ports: host_ports(pod).collect(),
             avoids: terms(pod, "podAntiAffinity").to_vec(),
             claims: claims.map(str::to_owned).collect(),
+            disks: disks(pod).cloned().collect(),
         }
     }
 }
@@ -239,6 +242,7 @@ impl Placements {
         }
         self.ports(node, pod)
             .or_else(|| self.resources(node, pod))
+            .or_else(|| self.disks(node, pod))
             .or_else(|| self.exclusive_claims(incoming))
             .or_else(|| incoming.volumes.reject(node))
             .or_else(|| incoming.spread.reject(node))
@@ -267,6 +271,17 @@ impl Placements {
         let taken =
             others.any(|(_, placed)| host_ports(pod).any(|port| placed.ports.iter().any(|it| it.conflicts(&port))));
         taken.then(|| Rejection::of("node(s) didn't have free ports for the requested pod ports", true))
+    }
+
+    /// Returns that a disk of a pod is used by another: `satisfyVolumeConflicts`.
+    fn disks(&self, node: &Value, pod: &Value) -> Option<Rejection> {
+        let mut own = disks(pod).peekable();
+        own.peek()?;
+        let is_used = |disk: &Value| {
+            let mut others = self.on_node(metadata::name(node));
+            others.any(|(_, placed)| placed.disks.iter().any(|other| disks_conflict(disk, other)))
+        };
+        own.any(is_used).then(|| Rejection::of("node(s) had no available disk", true))
     }
 
     fn resources(&self, node: &Value, pod: &Value) -> Option<Rejection> {
@@ -425,8 +440,34 @@ impl HostPort {
     }
 }
 
+/// The sources of volumes that not every number of pods can have at once.
+const DISKS: [&str; 4] = ["gcePersistentDisk", "awsElasticBlockStore", "iscsi", "rbd"];
+
+fn disks(pod: &Value) -> impl Iterator<Item = &Value> {
+    let volumes = array_field(&pod["spec"], "volumes").iter();
+    volumes.filter(|volume| DISKS.iter().any(|source| volume[*source].is_object()))
+}
+
+/// Returns true if two pods cannot have these volumes on one node: `isVolumeConflict`.
+fn disks_conflict(one: &Value, other: &Value) -> bool {
+    DISKS.into_iter().any(|source| {
+        let [one, other] = [one, other].map(|volume| &volume[source]);
+        let same = |field: &str| !one[field].is_null() && one[field] == other[field];
+        let are_read = one["readOnly"] == true && other["readOnly"] == true;
+        let share = |field: &str| array_field(one, field).iter().any(|it| array_field(other, field).contains(it));
+        match source {
+            "gcePersistentDisk" => same("pdName") && !are_read,
+            "awsElasticBlockStore" => same("volumeID"),
+            "iscsi" => same("iqn") && !are_read,
+            _ => same("pool") && same("image") && share("monitors") && !are_read,
+        }
+    })
+}
+
+/// Returns the ports of the node that a pod wants all the time: those of sidecars, too.
 fn host_ports(pod: &Value) -> impl Iterator<Item = HostPort> {
-    let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
+    let sidecars = array_field(&pod["spec"], "initContainers").iter().filter(|one| one["restartPolicy"] == "Always");
+    let containers = sidecars.chain(array_field(&pod["spec"], "containers"));
     let ports = containers.flat_map(|container| container["ports"].as_array().into_iter().flatten());
     ports.filter_map(|port| {
         let text = |field: &str, default: &str| {
@@ -454,6 +495,15 @@ mod tests {
         let [one, other] = [one, other].map(|port| json!({"spec": {"containers": [{"ports": [port]}]}}));
         let conflict = host_ports(&one).any(|one| host_ports(&other).any(|other| one.conflicts(&other)));
         assert_eq!(conflict, expected);
+    }
+
+    /// `GetHostPorts` in `pkg/scheduler/util/utils.go`.
+    #[test]
+    fn sidecars_have_host_ports() {
+        let port = |number: i64| json!([{"hostPort": number}]);
+        let pod = json!({"spec": {"initContainers": [{"ports": port(1)}, {"ports": port(2), "restartPolicy": "Always"}],
+            "containers": [{"ports": port(3)}]}});
+        assert_eq!(host_ports(&pod).map(|port| port.port).collect::<Vec<_>>(), [2, 3]);
     }
 
     fn node(name: &str) -> Value {
@@ -487,6 +537,12 @@ mod tests {
     #[case::pods(vec![("x", json!({})), ("y", json!({})), ("z", json!({}))], json!({}), Some(("Too many pods", true)))]
     #[case::ports(vec![("x", json!({"containers": [{"ports": [{"hostPort": 80}]}]}))], json!({"containers": [{"ports": [{"hostPort": 80}]}]}),
         Some(("node(s) didn't have free ports for the requested pod ports", true)))]
+    #[case::disk(vec![("x", json!({"volumes": [{"awsElasticBlockStore": {"volumeID": "v"}}]}))],
+        json!({"volumes": [{"awsElasticBlockStore": {"volumeID": "v"}}]}), Some(("node(s) had no available disk", true)))]
+    #[case::read_disk(vec![("x", json!({"volumes": [{"iscsi": {"iqn": "q", "readOnly": true}}]}))],
+        json!({"volumes": [{"iscsi": {"iqn": "q", "readOnly": true}}]}), None)]
+    #[case::image(vec![("x", json!({"volumes": [{"rbd": {"monitors": ["a", "b"], "pool": "p", "image": "i", "readOnly": true}}]}))],
+        json!({"volumes": [{"rbd": {"monitors": ["b"], "pool": "p", "image": "i"}}]}), Some(("node(s) had no available disk", true)))]
     #[case::selector(vec![], json!({"nodeSelector": {"a": "b"}}), Some(("node(s) didn't match Pod's node affinity/selector", false)))]
     #[case::affinity(vec![], affine("podAffinity", "b"), Some(("node(s) didn't match pod affinity rules", false)))]
     #[case::both_terms(vec![("x", json!({}))], json!({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [

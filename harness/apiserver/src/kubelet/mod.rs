@@ -17,20 +17,28 @@
 mod admission;
 mod commands;
 mod config_refs;
+mod container_status;
 mod filters;
 mod fit;
 mod images;
+mod node_status;
+mod pod_conditions;
 mod pod_status;
 mod pod_volumes;
 mod pods;
 mod preemption;
 mod rejection;
+mod resize;
+#[cfg(test)]
+mod resize_tests;
+mod restarts;
 mod runs;
 mod schedule;
 mod spread;
 
 use admission::AdmissionFailure;
 use fit::Placements;
+use node_status::{new_states, node_status};
 
 pub(super) use filters::takes;
 
@@ -45,7 +53,7 @@ use super::event_sink::Event;
 use super::registry::time::rfc3339;
 use super::server::ApiServer;
 use super::store::{ResourceId, StoredObject};
-use crate::json::{Map, Value, json};
+use crate::json::{Value, json};
 use crate::metadata;
 
 /// The taint of nodes that are not ready.
@@ -137,6 +145,7 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
         tasks: BTreeSet::new(),
         planned: BTreeMap::new(),
         unconfigured: BTreeSet::new(),
+        deferred: BTreeSet::new(),
         next_address: FIRST_ADDRESS,
         next_host: FIRST_HOST,
         stopped: BTreeSet::new(),
@@ -172,6 +181,29 @@ pub async fn run(server: ApiServer, options: KubeletOptions) {
     }
 }
 
+/// The decision about the resize of a pod.
+enum Resize {
+    /// None is asked for. These conditions of earlier ones go.
+    None(Vec<Value>),
+    /// It is done. These conditions go.
+    Done(Vec<Value>),
+    /// There is no room for it; with the condition that says so, if that is new.
+    Deferred(Option<Value>),
+}
+
+impl Resize {
+    /// Adds the change of the conditions to a patch of the status.
+    fn add_conditions(&self, status: &mut Value) {
+        let changes = match self {
+            Self::None(gone) | Self::Done(gone) => gone.as_slice(),
+            Self::Deferred(condition) => condition.as_slice(),
+        };
+        if let Some(conditions) = status["conditions"].as_array_mut() {
+            conditions.extend(changes.iter().cloned());
+        }
+    }
+}
+
 /// Namespace, name and uid of a pod.
 type PodId = (String, String, String);
 
@@ -195,6 +227,8 @@ struct Kubelet {
     planned: BTreeMap<KubeletTask, Timestamp>,
     /// The pods (namespace, name, uid) that wait for config maps or secrets.
     unconfigured: BTreeSet<PodId>,
+    /// The pods whose resize waits for room.
+    deferred: BTreeSet<PodId>,
     next_address: u32,
     next_host: u32,
     /// Nodes whose kubelets did not work at the last heartbeat.
@@ -220,6 +254,15 @@ impl Kubelet {
         self.admitted.forget(&(pod.namespace().to_owned(), pod.name().to_owned()));
         self.unconfigured.remove(&id_of(pod));
         self.rejected.remove(&id_of(pod));
+        self.deferred.remove(&id_of(pod));
+        self.retry_resizes();
+    }
+
+    /// Looks again at the resizes that wait, since there may be room: `RetryPendingResizes`.
+    fn retry_resizes(&mut self) {
+        for (namespace, name, uid) in self.deferred.clone() {
+            self.plan(Duration::ZERO, KubeletTask::Observe(namespace, name, uid));
+        }
     }
 
     /// Looks again at the pods of a namespace that wait for config maps or secrets.
@@ -252,7 +295,10 @@ impl Kubelet {
         let action = pods::next_action(&pod);
         let is_known = self.admitted.has(&fit::key_of(&pod));
         if is_known || matches!(action, pods::PodAction::Run | pods::PodAction::Observe) {
-            self.admitted.note(&pod);
+            let gave_up = self.admitted.note(resize::allocated(&pod).as_ref().unwrap_or(&pod));
+            if gave_up {
+                self.retry_resizes();
+            }
         }
         match action {
             pods::PodAction::Bind => self.scheduler.wait(&pod),
@@ -350,13 +396,7 @@ impl Kubelet {
                 if admission::is_mirror(&pod) { Ok(Vec::new()) } else { admission::admit(&pod, &node, &self.admitted) };
             match decision {
                 Ok(victims) => {
-                    for (namespace, name) in victims {
-                        let stored = self.agent.server().get(&ResourceId::new("", "pods"), &namespace, &name);
-                        self.admitted.forget(&(namespace, name));
-                        if let Some((namespace, name, uid)) = stored.as_deref().map(id_of) {
-                            self.plan(Duration::ZERO, KubeletTask::Preempt(namespace, name, uid));
-                        }
-                    }
+                    self.end_for(victims);
                     self.admitted.note(&pod);
                     self.plan(self.options.ready_after, KubeletTask::Ready(id.0, id.1, id.2));
                 }
@@ -418,7 +458,10 @@ impl Kubelet {
         let has_address = pod["status"]["podIP"].is_string();
         let host = self.host_address(pod["spec"]["nodeName"].as_str().unwrap_or_default());
         let moment = rfc3339(server.clock().now());
-        let (status, unmounted) = {
+        let resize = self.resize(id, pod, &moment);
+        let kept = matches!(resize, Resize::Deferred(_)).then(|| resize::allocated(after)).flatten();
+        let after = kept.as_ref().unwrap_or(after);
+        let (mut status, unmounted) = {
             let lookup = |kind: config_refs::ConfigKind, name: &str| {
                 let stored = server.get(&ResourceId::new("", kind.plural()), namespace, name)?;
                 Some(server.decoded(&stored))
@@ -433,6 +476,7 @@ impl Kubelet {
             let runtime = pod_status::Runtime { missing_images: &self.options.missing_images, lookup: &lookup };
             (pod_status::synced(after, &runtime, (&address, &host), &moment), unmounted)
         };
+        resize.add_conditions(&mut status);
         if config_refs::has_any(pod) && status["phase"] == "Pending" {
             self.unconfigured.insert(id.clone());
         } else {
@@ -447,7 +491,69 @@ impl Kubelet {
                 self.record(pod, true, "FailedMount", message);
             }
         }
-        self.patch_status([namespace, name, uid], status).await;
+        for replaced in restarts::planned(after) {
+            let place = format!("spec.{}{{{}}}", replaced.list, replaced.container);
+            self.record_about(pod, &place, false, "Killing", replaced.message);
+        }
+        if self.patch_status([namespace, name, uid], status).await {
+            self.report_resize(pod, resize);
+        }
+    }
+
+    /// Decides about the resize of a pod, if its spec asks for one.
+    fn resize(&mut self, id: &PodId, pod: &Value, moment: &str) -> Resize {
+        let known = || resize::without_conditions_of_resize(pod);
+        if pod["status"]["phase"] != "Running" || resize::allocated(pod).is_none() {
+            self.deferred.remove(id);
+            return Resize::None(known());
+        }
+        let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
+        let Some(node) = self.node(node) else { return Resize::None(Vec::new()) };
+        let own = self.admitted.take(&fit::key_of(pod));
+        let decision = admission::admit(pod, &node, &self.admitted);
+        if let Some(own) = own {
+            self.admitted.add(fit::key_of(pod), own);
+        }
+        match decision {
+            Ok(victims) => {
+                self.end_for(victims);
+                self.admitted.note(pod);
+                self.deferred.remove(id);
+                self.retry_resizes();
+                Resize::Done(known())
+            }
+            Err(failure) => {
+                self.deferred.insert(id.clone());
+                Resize::Deferred(resize::deferred(pod, &failure.message, moment))
+            }
+        }
+    }
+
+    /// Ends the pods that make room for a critical one.
+    fn end_for(&mut self, victims: Vec<fit::PodKey>) {
+        for (namespace, name) in victims {
+            let stored = self.agent.server().get(&ResourceId::new("", "pods"), &namespace, &name);
+            self.admitted.forget(&(namespace, name));
+            if let Some((namespace, name, uid)) = stored.as_deref().map(id_of) {
+                self.plan(Duration::ZERO, KubeletTask::Preempt(namespace, name, uid));
+            }
+        }
+    }
+
+    /// Records what has become of a resize.
+    fn report_resize(&self, pod: &Value, resize: Resize) {
+        match resize {
+            Resize::None(_) | Resize::Deferred(None) => {}
+            Resize::Done(_) => {
+                for (reason, what) in [("ResizeStarted", "started"), ("ResizeCompleted", "completed")] {
+                    self.record(pod, false, reason, resize::event_message(pod, what, ""));
+                }
+            }
+            Resize::Deferred(Some(condition)) => {
+                let why = condition["message"].as_str().unwrap_or_default();
+                self.record(pod, true, "ResizeDeferred", resize::event_message(pod, "Deferred", why));
+            }
+        }
     }
 
     /// Changes the status of a pod (namespace, name, uid). Returns true if that worked.
@@ -459,7 +565,15 @@ impl Kubelet {
 
     /// Records an event of the kubelet about a pod.
     fn record(&self, pod: &Value, warning: bool, reason: &str, message: String) {
-        let about = metadata::reference("v1", "Pod", pod);
+        self.record_about(pod, "", warning, reason, message);
+    }
+
+    /// Records an event of the kubelet about a part of a pod, which is the path of a field; empty for all of it.
+    fn record_about(&self, pod: &Value, place: &str, warning: bool, reason: &str, message: String) {
+        let mut about = metadata::reference("v1", "Pod", pod);
+        if !place.is_empty() {
+            about["fieldPath"] = place.into();
+        }
         let host = pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned();
         let event = Event { host, warning, ..Event::new(about, "kubelet", reason, message) };
         self.agent.server().events().record(event);
@@ -628,59 +742,4 @@ fn internal_address(node: &Value) -> Option<&str> {
 fn host_number(node: &Value) -> Option<u32> {
     let number = u32::from(internal_address(node)?.parse::<Ipv4Addr>().ok()?);
     (number >> 16 == FIRST_HOST >> 16).then_some(number)
-}
-
-/// The features that a kubelet of 1.36 declares by default: those of `nodedeclaredfeatures/features/registry.go` whose
-/// gates are on.
-const DECLARED_FEATURES: [&str; 4] = [
-    "ExtendWebSocketsToKubelet",
-    "InPlacePodLevelResourcesVerticalScaling",
-    "InPlacePodVerticalScalingInitContainers",
-    "RestartAllContainersOnContainerExits",
-];
-
-/// The states that [`node_status`] reports, with the conditions that say so.
-const STATES: [(&str, &str, &str); 4] = [
-    ("MemoryPressure", "False", "NodeHasSufficientMemory"),
-    ("DiskPressure", "False", "NodeHasNoDiskPressure"),
-    ("PIDPressure", "False", "NodeHasSufficientPID"),
-    ("Ready", "True", "NodeReady"),
-];
-
-/// Returns the states that a node did not have before. A kubelet's first report is that its runtime is not ready yet,
-/// so that each one tells when it is.
-fn new_states(before: &Value) -> impl Iterator<Item = &'static str> {
-    let conditions = before["status"]["conditions"].as_array().map_or(&[][..], Vec::as_slice);
-    let had =
-        move |kind: &str, status: &str| conditions.iter().any(|one| one["type"] == *kind && one["status"] == *status);
-    STATES.into_iter().filter(move |(kind, status, _)| !had(kind, status)).map(|(_, _, state)| state)
-}
-
-/// Returns the status that a kubelet reports for its node.
-fn node_status(node: &Value, moment: &str, kubelet_version: &str) -> Value {
-    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
-        json!({"type": kind, "status": status, "reason": reason, "message": message,
-            "lastHeartbeatTime": moment, "lastTransitionTime": moment})
-    };
-    let mut status = json!({
-        "conditions": [
-            condition("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            condition("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            condition("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            condition("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        ],
-        "nodeInfo": {
-            "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "6.1.0", "osImage": "Plumbline",
-            "containerRuntimeVersion": concat!("plumbline://", env!("CARGO_PKG_VERSION")), "kubeletVersion": kubelet_version,
-            "kubeProxyVersion": "", "operatingSystem": "linux", "architecture": "amd64",
-        },
-        "declaredFeatures": DECLARED_FEATURES,
-        "features": {"supplementalGroupsPolicy": true},
-    });
-    for field in ["capacity", "allocatable"] {
-        if node["status"][field].as_object().is_none_or(Map::is_empty) {
-            status[field] = json!({"cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi"});
-        }
-    }
-    status
 }

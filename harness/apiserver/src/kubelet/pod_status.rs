@@ -1,15 +1,19 @@
 //! The status that a kubelet reports for a pod: which containers start, the phase and the conditions. PURE. See
-//! `getPhase` and `convertToAPIContainerStatuses` in `pkg/kubelet/kubelet_pods.go`, `pkg/kubelet/status/generate.go`
-//! and `computeInitContainerActions` in `pkg/kubelet/kuberuntime/kuberuntime_container.go`.
+//! `getPhase` and `generateAPIPodStatus` in `pkg/kubelet/kubelet_pods.go`, `pkg/kubelet/status/generate.go` and
+//! `computeInitContainerActions` in `pkg/kubelet/kuberuntime/kuberuntime_container.go`.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::config_refs::{self, Lookup};
-use super::images;
-use super::runs::{self, CRASH_LOOP, LISTS};
-use crate::json::fields::{array_field, is_empty_value, str_field};
+use super::container_status::{
+    container_of, is_sidecar, kept, replaced, restart_count, restarted, running, terminated, waiting,
+};
+use super::pod_conditions::{conditions, set_observed_generation};
+use super::runs::{self, CRASH_LOOP, EPHEMERAL, LISTS};
+use super::{images, resize};
+use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
 
@@ -28,7 +32,8 @@ pub(super) fn synced(pod: &Value, runtime: &Runtime<'_>, addresses: (&str, &str)
     let is_mounted = has_sandbox(pod) || config_refs::unmounted(pod, runtime.lookup).is_empty();
     let (mut init, is_initialized) =
         if is_mounted { init_statuses(pod, runtime, moment) } else { (waiting_all(pod, "initContainers"), false) };
-    let regular = regular_statuses(pod, is_mounted && is_initialized, runtime, moment);
+    let mut regular =
+        statuses_of(pod, ("containers", "containerStatuses"), is_mounted && is_initialized, runtime, moment);
     let phase = phase(pod, &init, &regular, is_initialized);
     if matches!(phase, "Succeeded" | "Failed") {
         // Sidecars end with the others.
@@ -50,11 +55,20 @@ pub(super) fn synced(pod: &Value, runtime: &Runtime<'_>, addresses: (&str, &str)
         let address = addresses.0;
         (status["podIP"], status["podIPs"]) = (json!(address), json!([{"ip": address}]));
     }
+    // Those of containers of init keep the order of the spec.
+    regular.sort_by_key(|status| str_field(status, "name").to_owned());
     status["containerStatuses"] = regular.into();
     set_observed_generation(&mut status, pod);
     if !init.is_empty() {
         status["initContainerStatuses"] = init.into();
     }
+    // They need no container of init.
+    let mut ephemeral = statuses_of(pod, (EPHEMERAL, "ephemeralContainerStatuses"), is_mounted, runtime, moment);
+    if !ephemeral.is_empty() {
+        ephemeral.sort_by_key(|status| str_field(status, "name").to_owned());
+        status["ephemeralContainerStatuses"] = ephemeral.into();
+    }
+    resize::set_of_pod(&mut status, pod);
     status
 }
 
@@ -68,22 +82,14 @@ fn known<'p>(pod: &'p Value, statuses: &str, container: &Value) -> Option<&'p Va
     array_field(&pod["status"], statuses).iter().find(|status| status["name"] == container["name"])
 }
 
-/// Returns the container that a status is about.
-fn container_of<'p>(pod: &'p Value, list: &str, status: &Value) -> Option<&'p Value> {
-    array_field(&pod["spec"], list).iter().find(|one| one["name"] == status["name"])
-}
-
 /// Returns the reason of containers that have not been tried yet.
 fn first_reason(pod: &Value) -> &'static str {
     if array_field(&pod["spec"], "initContainers").is_empty() { "ContainerCreating" } else { "PodInitializing" }
 }
 
-fn is_sidecar(container: &Value) -> bool {
-    container["restartPolicy"] == "Always"
-}
-
 fn waiting_all(pod: &Value, list: &str) -> Vec<Value> {
-    array_field(&pod["spec"], list).iter().map(|container| waiting(container, None, first_reason(pod), "")).collect()
+    let all = array_field(&pod["spec"], list).iter();
+    all.map(|container| waiting(list, container, None, first_reason(pod), "")).collect()
 }
 
 /// Starts the containers of init one after the other. Returns their states, and true if all are done.
@@ -95,10 +101,12 @@ fn init_statuses(pod: &Value, runtime: &Runtime<'_>, moment: &str) -> (Vec<Value
         let state = before.map_or(&Value::Null, |status| &status["state"]);
         let has_begun =
             state["running"].is_object() || state["terminated"].is_object() || state["waiting"]["reason"] == CRASH_LOOP;
+        let ended = before.and_then(|before| replaced(pod, "initContainers", container, before, moment));
         let status = match before {
+            _ if ended.is_some() => first_start(pod, "initContainers", container, ended.as_ref(), runtime, moment),
             Some(before) if has_begun => kept(before, container),
             _ if is_done => first_start(pod, "initContainers", container, before, runtime, moment),
-            _ => waiting(container, before, first_reason(pod), ""),
+            _ => waiting("initContainers", container, before, first_reason(pod), ""),
         };
         is_done &= if is_sidecar(container) {
             has_begun || status["started"] == true
@@ -110,32 +118,30 @@ fn init_statuses(pod: &Value, runtime: &Runtime<'_>, moment: &str) -> (Vec<Value
     (all, is_done)
 }
 
-/// Starts the containers that have not been started yet.
-fn regular_statuses(pod: &Value, may_start: bool, runtime: &Runtime<'_>, moment: &str) -> Vec<Value> {
-    let containers = array_field(&pod["spec"], "containers").iter();
-    let statuses = containers.map(|container| {
-        let before = known(pod, "containerStatuses", container);
+/// Starts the containers of a list that have not been started yet.
+fn statuses_of(
+    pod: &Value,
+    (list, statuses): (&str, &str),
+    may_start: bool,
+    runtime: &Runtime<'_>,
+    moment: &str,
+) -> Vec<Value> {
+    let statuses = array_field(&pod["spec"], list).iter().map(|container| {
+        let before = known(pod, statuses, container);
         let state = before.map_or(&Value::Null, |status| &status["state"]);
         let is_waiting = state["waiting"].is_object() && state["waiting"]["reason"] != CRASH_LOOP;
+        let ended = before.and_then(|before| replaced(pod, list, container, before, moment));
         match before {
+            _ if ended.is_some() => first_start(pod, list, container, ended.as_ref(), runtime, moment),
             Some(before) if !state.is_null() && !is_waiting => kept(before, container),
-            _ if may_start => first_start(pod, "containers", container, before, runtime, moment),
-            _ => waiting(container, before, first_reason(pod), ""),
+            _ if may_start => first_start(pod, list, container, before, runtime, moment),
+            _ => waiting(list, container, before, first_reason(pod), ""),
         }
     });
     statuses.collect()
 }
 
-/// Returns the state of a container that has begun, with the resources of its spec.
-fn kept(before: &Value, container: &Value) -> Value {
-    let mut status = before.clone();
-    if status["state"]["running"].is_object() {
-        set_resources(&mut status, container);
-    }
-    status
-}
-
-/// Starts a container, unless its image or its variables are missing.
+/// Starts a container, for the first time or again, unless its image or its variables are missing.
 fn first_start(
     pod: &Value,
     list: &str,
@@ -144,14 +150,16 @@ fn first_start(
     runtime: &Runtime<'_>,
     moment: &str,
 ) -> Value {
-    let image = str_field(container, "image");
-    if images::is_missing(image, runtime.missing_images) {
-        return waiting(container, before, images::WAITING, &format!("Back-off pulling image {image:?}"));
+    if let Some(problem) = images::problem(container, runtime.missing_images) {
+        return waiting(list, container, before, problem.reason, &problem.message);
     }
     if let Some(why) = config_refs::container_problem(pod, container, runtime.lookup) {
-        return waiting(container, before, "CreateContainerConfigError", &why);
+        return waiting(list, container, before, "CreateContainerConfigError", &why);
     }
-    let mut status = running(pod, list, container, before, moment);
+    let mut status = match before.filter(|before| before["lastState"].is_object()) {
+        Some(before) => restarted(pod, list, container, before, moment),
+        None => running(pod, list, container, before, moment),
+    };
     let ends = runs::end_of(pod, list, container, None).is_some() || is_pause(container);
     if list == "initContainers" && !is_sidecar(container) && !ends {
         // What its command does is unknown; it is done at once.
@@ -165,66 +173,6 @@ fn first_start(
 /// Returns true if the command of a container never ends.
 fn is_pause(container: &Value) -> bool {
     super::commands::exit_of(container).is_some_and(|end| end.after.is_none())
-}
-
-/// Returns the state of a container that starts now.
-fn running(pod: &Value, list: &str, container: &Value, before: Option<&Value>, moment: &str) -> Value {
-    let image = str_field(container, "image");
-    let is_init = list == "initContainers" && !is_sidecar(container);
-    let mut status = json!({"name": container["name"], "image": image, "imageID": format!("plumbline://{image}"),
-        "containerID": format!("plumbline://{}/{}", metadata::uid(pod), str_field(container, "name")),
-        "ready": !is_init, "started": true,
-        "restartCount": before.map_or(0, restart_count), "state": {"running": {"startedAt": moment}}});
-    if let Some(last) = before.and_then(|before| before.get("lastState")) {
-        status["lastState"] = last.clone();
-    }
-    set_resources(&mut status, container);
-    status
-}
-
-fn restart_count(status: &Value) -> u64 {
-    status["restartCount"].as_u64().unwrap_or(0)
-}
-
-/// Returns the state of a container that waits.
-fn waiting(container: &Value, before: Option<&Value>, reason: &str, message: &str) -> Value {
-    let mut state = json!({"reason": reason});
-    if !message.is_empty() {
-        state["message"] = message.into();
-    }
-    let mut status = json!({"name": container["name"], "image": str_field(container, "image"), "imageID": "",
-        "ready": false, "started": false, "restartCount": before.map_or(0, restart_count), "state": {"waiting": state}});
-    if let Some(last) = before.and_then(|before| before.get("lastState")) {
-        status["lastState"] = last.clone();
-    }
-    status
-}
-
-/// Returns the state of a container that ends now.
-pub(super) fn terminated(status: &Value, code: i64, moment: &str) -> Value {
-    let started = status["state"]["running"]["startedAt"].clone();
-    let reason = if code == 0 { "Completed" } else { "Error" };
-    let mut end = json!({"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": moment});
-    if let Some(id) = status.get("containerID") {
-        end["containerID"] = id.clone();
-    }
-    json!({"terminated": end})
-}
-
-/// Sets the resources that a container has: those of its spec. A kubelet that can change them reports them for every
-/// container (`convertToAPIContainerStatuses`).
-fn set_resources(status: &mut Value, container: &Value) {
-    let resources = &container["resources"];
-    let mut shown = json!({});
-    for field in ["claims", "limits", "requests"] {
-        if let Some(amounts) = resources.get(field).filter(|amounts| !is_empty_value(Some(amounts))) {
-            shown[field] = amounts.clone();
-        }
-    }
-    if let Some(requests) = shown.get("requests") {
-        status["allocatedResources"] = requests.clone();
-    }
-    status["resources"] = shown;
 }
 
 /// Returns the pod after the changes of its containers that are due now: they end, or start again.
@@ -283,12 +231,6 @@ pub(super) fn full_name(pod: &Value) -> String {
     format!("{}_{}({})", metadata::name(pod), metadata::namespace(pod), metadata::uid(pod))
 }
 
-fn restarted(pod: &Value, list: &str, container: &Value, status: &Value, moment: &str) -> Value {
-    let mut after = running(pod, list, container, Some(status), moment);
-    after["restartCount"] = json!(restart_count(status) + 1);
-    after
-}
-
 /// Returns the exit code of a container that has ended, also if it waits for its next start.
 fn exit_code(status: &Value) -> Option<i64> {
     let state = if status["state"]["waiting"].is_object() { &status["lastState"] } else { &status["state"] };
@@ -316,92 +258,6 @@ fn phase(pod: &Value, init: &[Value], regular: &[Value], is_initialized: bool) -
         return "Running";
     }
     if regular.iter().any(has_failed) { "Failed" } else { "Succeeded" }
-}
-
-/// Returns the conditions of a pod, in a patch.
-fn conditions(
-    pod: &Value,
-    status: &Value,
-    (init, regular): (&[Value], &[Value]),
-    (is_mounted, is_initialized): (bool, bool),
-    moment: &str,
-) -> Vec<Value> {
-    let phase = str_field(status, "phase");
-    let names = |unready: Vec<&Value>| {
-        unready.into_iter().map(|status| str_field(status, "name")).collect::<Vec<_>>().join(" ")
-    };
-    let is_of_sidecar = |status: &&Value| container_of(pod, "initContainers", status).is_some_and(is_sidecar);
-    let sidecars = init.iter().filter(is_of_sidecar);
-    let unready = names(sidecars.chain(regular).filter(|status| status["ready"] != true).collect());
-    let of_containers = match phase {
-        "Succeeded" => ("PodCompleted", String::new()),
-        "Failed" => ("PodFailed", String::new()),
-        _ if !unready.is_empty() => ("ContainersNotReady", format!("containers with unready status: [{unready}]")),
-        _ => ("", String::new()),
-    };
-    let of_pod = if of_containers.0.is_empty() { unmet_gates(pod) } else { of_containers.clone() };
-    let is_incomplete = |status: &&Value| status[if is_of_sidecar(status) { "started" } else { "ready" }] != true;
-    let incomplete = names(init.iter().filter(is_incomplete).collect());
-    let is_initialized = is_initialized || incomplete.is_empty();
-    let of_init = match phase {
-        "Succeeded" => ("PodCompleted", String::new()),
-        _ if is_initialized => ("", String::new()),
-        _ => ("ContainersNotInitialized", format!("containers with incomplete status: [{incomplete}]")),
-    };
-    let none = || ("", String::new());
-    let all = [
-        ("PodReadyToStartContainers", is_mounted && !matches!(phase, "Succeeded" | "Failed"), none()),
-        ("Initialized", is_initialized, of_init),
-        ("Ready", of_pod.0.is_empty(), of_pod),
-        ("ContainersReady", of_containers.0.is_empty(), of_containers),
-        ("PodScheduled", true, none()),
-    ];
-    all.into_iter()
-        .map(|(kind, is_met, (reason, message))| condition(pod, kind, is_met, reason, &message, moment))
-        .collect()
-}
-
-/// Returns a condition, in a patch that removes a reason or message that does not hold any more.
-fn condition(pod: &Value, kind: &str, is_met: bool, reason: &str, message: &str, moment: &str) -> Value {
-    let before = array_field(&pod["status"], "conditions").iter().find(|known| known["type"] == *kind);
-    let status = if is_met { "True" } else { "False" };
-    let since = before.filter(|known| known["status"] == status && known["lastTransitionTime"].is_string());
-    let since = since.map_or_else(|| json!(moment), |known| known["lastTransitionTime"].clone());
-    let mut condition = json!({"type": kind, "status": status, "lastTransitionTime": since});
-    for (field, text) in [("reason", reason), ("message", message)] {
-        if !text.is_empty() {
-            condition[field] = text.into();
-        } else if before.is_some_and(|known| known.get(field).is_some()) {
-            condition[field] = Value::Null;
-        }
-    }
-    set_observed_generation(&mut condition, pod);
-    condition
-}
-
-/// Sets the generation of a pod in its status or in a condition.
-pub(super) fn set_observed_generation(part: &mut Value, pod: &Value) {
-    let generation = metadata::generation(pod);
-    if generation > 0 {
-        part["observedGeneration"] = generation.into();
-    }
-}
-
-/// Returns reason and message if a readiness gate of the pod is not met; empty texts otherwise:
-/// `GeneratePodReadyCondition`.
-pub(super) fn unmet_gates(pod: &Value) -> (&'static str, String) {
-    let conditions = array_field(&pod["status"], "conditions");
-    let gates = array_field(&pod["spec"], "readinessGates").iter().map(|gate| str_field(gate, "conditionType"));
-    let unmet = gates.filter_map(|gate| match conditions.iter().find(|known| known["type"] == *gate) {
-        None => Some(format!("corresponding condition of pod readiness gate {gate:?} does not exist.")),
-        Some(known) if known["status"] == "True" => None,
-        Some(known) => {
-            let status = str_field(known, "status");
-            Some(format!("the status of pod readiness gate {gate:?} is not \"True\", but {status}"))
-        }
-    });
-    let unmet: Vec<String> = unmet.collect();
-    if unmet.is_empty() { ("", String::new()) } else { ("ReadinessGatesNotReady", unmet.join(", ")) }
 }
 
 /// Returns true if a patch of a pod's status changes nothing.
@@ -605,6 +461,54 @@ mod tests {
         assert_eq!(one["status"]["phase"], "Running", "one of two runs");
         after(&mut one, &[3]);
         assert_eq!(one["status"]["phase"], *phase);
+    }
+
+    /// `convertToAPIContainerStatuses`: statuses are sorted by name, the message keeps the order of the spec.
+    #[test]
+    fn statuses_are_in_the_order_of_their_names() {
+        let mut one = pod(&json!({"containers": [{"name": "z", "image": "broken"}, {"name": "a", "image": "broken"}]}));
+        sync(&mut one, true);
+        let names: Vec<&str> =
+            array_field(&one["status"], "containerStatuses").iter().map(|status| str_field(status, "name")).collect();
+        assert_eq!(names, ["a", "z"]);
+        assert_eq!(condition_of(&one, "Ready")[2], "containers with unready status: [z a]");
+    }
+
+    /// `computePodActions`: a container with another image starts again, once there is the image.
+    #[test]
+    fn a_container_with_another_image_is_replaced() {
+        let mut one = pod(&json!({"restartPolicy": "Always"}));
+        sync(&mut one, true);
+        let state = |pod: &Value| pod["status"]["containerStatuses"][0].clone();
+        one["spec"]["containers"][0]["image"] = json!("broken");
+        sync(&mut one, true);
+        assert_eq!(reason(&one, "containerStatuses", 0), "ImagePullBackOff");
+        assert_eq!((&state(&one)["restartCount"], &one["status"]["phase"]), (&json!(0), &json!("Running")));
+        one["spec"]["containers"][0]["image"] = json!("j");
+        sync(&mut one, true);
+        let now = state(&one);
+        assert_eq!((reason(&one, "containerStatuses", 0).as_str(), &now["image"]), ("running", &json!("j")));
+        assert_eq!((&now["restartCount"], &now["lastState"]["terminated"]["exitCode"]), (&json!(1), &json!(0)));
+    }
+
+    /// `computePodActions`: ephemeral containers start when they are added, and never again.
+    #[test]
+    fn a_container_is_added_to_a_running_pod() {
+        let mut one = pod(&json!({}));
+        sync(&mut one, true);
+        one["spec"]["ephemeralContainers"] =
+            json!([{"name": "z", "image": "i"}, {"name": "d", "image": "i", "command": ["sleep", "5"]}]);
+        sync(&mut one, true);
+        assert_eq!(reason(&one, "ephemeralContainerStatuses", 0), "running");
+        let shown = &one["status"]["ephemeralContainerStatuses"][0];
+        assert_eq!((&shown["name"], &shown["ready"], shown.get("started")), (&json!("d"), &json!(false), None));
+        assert_eq!(condition_of(&one, "Ready"), ["True", "", ""]);
+        after(&mut one, &[5, 6]);
+        let ends = [0, 1].map(|index| reason(&one, "ephemeralContainerStatuses", index));
+        assert_eq!(
+            (ends, &one["status"]["phase"]),
+            (["Completed".to_owned(), "running".to_owned()], &json!("Running"))
+        );
     }
 
     /// See `IsRestartableInitContainer` in `pkg/kubelet/prober/prober_manager.go`.

@@ -1,5 +1,6 @@
 //! The claims of a pod that is to be scheduled, and the nodes on which it can have them. PURE. See
-//! `pkg/scheduler/framework/plugins/volumebinding` and `volumerestrictions`; the capacity of storage is not looked at.
+//! `volumebinding`, `volumezone` and `volumerestrictions` in `pkg/scheduler/framework/plugins`; the capacity of storage
+//! and the limits of drivers (`CSINode`) are not looked at.
 
 use super::rejection::Rejection;
 use crate::json::Value;
@@ -106,6 +107,9 @@ impl PodVolumes {
         if self.delayed.iter().any(|delayed| self.step(delayed, node).is_none()) {
             reasons.insert(0, "node(s) didn't find available persistent volumes to bind");
         }
+        if reasons.is_empty() && self.bound.iter().flatten().any(|volume| !is_in_zone(volume, node)) {
+            reasons.push("node(s) had no available volume zone");
+        }
         let reasons: Vec<String> = reasons.into_iter().map(str::to_owned).collect();
         (!reasons.is_empty()).then_some(Rejection { reasons, is_resolvable: false })
     }
@@ -143,6 +147,27 @@ fn allows(class: &Value, node: &Value) -> bool {
         !expressions.is_empty() && expressions.iter().all(is_met)
     };
     topologies.is_empty() || topologies.iter().any(suits)
+}
+
+/// The labels of volumes and nodes with zones and regions, the older ones each with the present one.
+const TOPOLOGY_LABELS: [(&str, &str); 4] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
+];
+
+/// Returns true if a node is in the zones and regions of a volume's labels: `Filter` of `VolumeZone`. A node without
+/// such labels is in all.
+fn is_in_zone(volume: &Value, node: &Value) -> bool {
+    if TOPOLOGY_LABELS.iter().all(|(name, _)| metadata::label(node, name).is_none()) {
+        return true;
+    }
+    TOPOLOGY_LABELS.iter().all(|(name, present)| {
+        let Some(zones) = metadata::label(volume, name) else { return true };
+        let own = metadata::label(node, name).or_else(|| metadata::label(node, present));
+        own.is_some_and(|own| zones.split("__").any(|zone| zone == own))
+    })
 }
 
 /// Returns the claim of a pod's volume, if it has one.
@@ -272,6 +297,24 @@ mod tests {
         let volumes = found(claim).expect("nodes are asked");
         let shown = |name: &str| volumes.reject(&node(name)).map(|found| found.reasons.join(", ")).unwrap_or_default();
         assert_eq!((shown("n").as_str(), shown("m").as_str()), (n, m));
+    }
+
+    /// As `TestSingleZone`, `TestMultiZone` and `TestWithBinding` in `volume_zone_test.go`.
+    #[rstest]
+    #[case::none(json!({}), json!({"topology.kubernetes.io/zone": "a"}), true)]
+    #[case::same(json!({"topology.kubernetes.io/zone": "a"}), json!({"topology.kubernetes.io/zone": "a"}), true)]
+    #[case::other(json!({"topology.kubernetes.io/zone": "a"}), json!({"topology.kubernetes.io/zone": "b"}), false)]
+    #[case::several(json!({"topology.kubernetes.io/zone": "a__b"}), json!({"topology.kubernetes.io/zone": "b"}), true)]
+    #[case::older(json!({"failure-domain.beta.kubernetes.io/zone": "a"}), json!({"topology.kubernetes.io/zone": "a"}), true)]
+    #[case::region(json!({"topology.kubernetes.io/region": "r"}), json!({"topology.kubernetes.io/zone": "a"}), false)]
+    #[case::unlabelled(json!({"topology.kubernetes.io/zone": "a"}), json!({}), true)]
+    fn volumes_are_in_zones(#[case] volume: Value, #[case] node: Value, #[case] expected: bool) {
+        let [volume, mut node] = [volume, node].map(|labels| json!({"metadata": {"name": "x", "labels": labels}}));
+        assert_eq!(is_in_zone(&volume, &node), expected);
+        let volumes = PodVolumes { bound: vec![Some(volume)], ..PodVolumes::default() };
+        metadata::set(&mut node, "name", "n");
+        let reasons = volumes.reject(&node).map(|found| found.reasons);
+        assert_eq!(reasons, (!expected).then(|| vec!["node(s) had no available volume zone".to_owned()]));
     }
 
     #[test]

@@ -4,14 +4,13 @@
 use std::time::Duration;
 
 use super::admission::{PREEMPTED, PREEMPTING};
-use super::pod_status::{set_observed_generation, terminated, unmet_gates};
-use super::runs::given_exit_code;
+use super::container_status::terminated;
+use super::pod_conditions::{set_observed_generation, unmet_gates};
+use super::resize;
+use super::runs::{KILLED, LISTS, killed_code};
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
-
-/// Exit code of a container that does not end when it is asked to.
-const KILLED: i64 = 137;
 
 /// The message about a pod that was active for too long.
 pub(super) const OVERDUE: &str = "Pod was active on the node longer than the specified deadline";
@@ -53,7 +52,7 @@ pub(super) fn next_action(pod: &Value) -> PodAction {
         "" | "Pending" if !gated && is_for_default_scheduler(pod) => PodAction::Bind,
         // Pods whose status others write stay theirs.
         "Running" if bound && (1..metadata::generation(pod)).contains(&observed_generation(pod)) => PodAction::Observe,
-        "Running" if bound && has_news_for_gates(pod) => PodAction::Observe,
+        "Running" if bound && (has_news_for_gates(pod) || resize::is_deferred(pod)) => PodAction::Observe,
         "Running" if bound => PodAction::Run,
         _ => PodAction::None,
     }
@@ -87,15 +86,13 @@ fn is_for_default_scheduler(pod: &Value) -> bool {
     matches!(pod["spec"]["schedulerName"].as_str(), None | Some("" | "default-scheduler"))
 }
 
-/// Returns the status of a deleted pod whose containers are ended; `None` if none of them runs. Servers end in order,
-/// other commands are killed after the grace period.
+/// Returns the status of a deleted pod whose containers are ended; `None` if none of them runs.
 pub(super) fn killed_status(pod: &Value, moment: &str) -> Option<Value> {
     let containers = pod["status"]["containerStatuses"].as_array()?;
     if !containers.iter().any(|container| container["state"]["running"].is_object()) {
         return None;
     }
-    let killed = if pod["spec"]["restartPolicy"] == "Always" { 0 } else { KILLED };
-    Some(ended_status(pod, given_exit_code(pod).unwrap_or(killed), moment))
+    Some(ended_status(pod, killed_code(pod), false, moment))
 }
 
 /// Returns the status of a pod that the node controller has reported as not ready, if all its containers are ready.
@@ -110,38 +107,30 @@ pub(super) fn ready_again(pod: &Value, moment: &str) -> Option<Value> {
 
 /// Returns the status of a pod that was active for too long: `pkg/kubelet/active_deadline.go`.
 pub(super) fn overdue_status(pod: &Value, moment: &str) -> Value {
-    let mut status = ended_status(pod, KILLED, moment);
-    status["phase"] = json!("Failed");
+    let mut status = ended_status(pod, KILLED, true, moment);
     status["reason"] = json!("DeadlineExceeded");
     status["message"] = json!(OVERDUE);
-    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
-        condition["reason"] = json!("PodFailed");
-    }
     status
 }
 
 /// Returns the status of a pod that is ended for a critical one: `evictPodsToFreeRequests` in
 /// `pkg/kubelet/preemption/preemption.go`.
 pub(super) fn preempted_status(pod: &Value, moment: &str) -> Value {
-    let mut status = ended_status(pod, KILLED, moment);
-    status["phase"] = json!("Failed");
+    let mut status = ended_status(pod, KILLED, true, moment);
     status["reason"] = json!(PREEMPTING);
     status["message"] = json!(PREEMPTED);
     let mut target = json!({"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
         "message": "Pod was preempted by Kubelet to accommodate a critical pod.", "lastTransitionTime": moment});
     set_observed_generation(&mut target, pod);
     if let Some(conditions) = status["conditions"].as_array_mut() {
-        for condition in &mut *conditions {
-            condition["reason"] = json!("PodFailed");
-        }
         conditions.push(target);
     }
     status
 }
 
-/// Returns the status of a pod whose running containers have ended for good: `getPhase` of a terminal pod.
-fn ended_status(pod: &Value, code: i64, moment: &str) -> Value {
-    let mut failed = false;
+/// Returns the status of a pod whose running containers have ended for good: `getPhase` of a terminal pod. It has
+/// failed if `failed` is set or one of its containers has.
+fn ended_status(pod: &Value, code: i64, mut failed: bool, moment: &str) -> Value {
     let mut ended = |list: &str| -> Vec<Value> {
         let mut containers = pod["status"][list].as_array().cloned().unwrap_or_default();
         for container in &mut containers {
@@ -155,21 +144,25 @@ fn ended_status(pod: &Value, code: i64, moment: &str) -> Value {
         }
         containers
     };
-    let containers = ended("containerStatuses");
-    let init = ended("initContainerStatuses");
+    let lists = LISTS.map(|(_, statuses)| (statuses, ended(statuses)));
     let (phase, reason) = if failed { ("Failed", "PodFailed") } else { ("Succeeded", "PodCompleted") };
+    let known = |kind: &str| array_field(&pod["status"], "conditions").iter().find(|known| known["type"] == *kind);
     let condition = |kind: &str| {
         let mut ended = json!({"type": kind, "status": "False", "reason": reason, "lastTransitionTime": moment});
-        let known = array_field(&pod["status"], "conditions").iter().find(|known| known["type"] == *kind);
-        if known.is_some_and(|known| known.get("message").is_some()) {
+        if known(kind).is_some_and(|known| known.get("message").is_some()) {
             ended["message"] = Value::Null;
         }
         ended
     };
-    let mut status = json!({"phase": phase, "containerStatuses": containers,
-        "conditions": [condition("Ready"), condition("ContainersReady")]});
-    if !init.is_empty() {
-        status["initContainerStatuses"] = init.into();
+    // There is no sandbox any more: `GeneratePodReadyToStartContainersCondition`.
+    let without_sandbox = json!({"type": "PodReadyToStartContainers", "status": "False", "lastTransitionTime": moment});
+    let mut conditions = vec![condition("Ready"), condition("ContainersReady"), without_sandbox];
+    if phase == "Succeeded" && known("Initialized").is_some() {
+        conditions.push(json!({"type": "Initialized", "reason": reason}));
+    }
+    let mut status = json!({"phase": phase, "conditions": conditions});
+    for (statuses, all) in lists.into_iter().filter(|(_, all)| !all.is_empty()) {
+        status[statuses] = all.into();
     }
     status
 }

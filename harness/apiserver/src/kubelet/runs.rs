@@ -18,6 +18,8 @@ const RUN_FOR: &str = "plumbline.dev/run-for";
 const EXIT_CODE: &str = "plumbline.dev/exit-code";
 /// The time after which the containers of a job's pods end.
 const RUN_TIME: Duration = Duration::from_secs(1);
+/// Exit code of a container that does not end when it is asked to.
+pub(super) const KILLED: i64 = 137;
 /// The pause before the second restart of a container; it doubles with each further one.
 const RESTART_PAUSE: Duration = Duration::from_secs(10);
 /// Longest pause before a restart.
@@ -26,8 +28,14 @@ const RESTART_PAUSE_MAX: Duration = Duration::from_mins(5);
 pub(super) const CRASH_LOOP: &str = "CrashLoopBackOff";
 
 /// The lists of containers in a pod's spec, each with that of their states in its status.
-pub(super) const LISTS: [(&str, &str); 2] =
-    [("initContainers", "initContainerStatuses"), ("containers", "containerStatuses")];
+pub(super) const LISTS: [(&str, &str); 3] = [
+    ("initContainers", "initContainerStatuses"),
+    ("containers", "containerStatuses"),
+    (EPHEMERAL, "ephemeralContainerStatuses"),
+];
+
+/// The list of containers that users add to a running pod, as `kubectl debug` does. They never start again.
+pub(super) const EPHEMERAL: &str = "ephemeralContainers";
 
 /// A change that a pod's containers make by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,7 +97,7 @@ fn remaining(since: &str, most: Duration, now: Timestamp) -> Option<Duration> {
 /// Returns the time from the start of a container until its end, and its exit code; `None` if it runs forever.
 pub(super) fn end_of(pod: &Value, list: &str, container: &Value, run_for: Option<Duration>) -> Option<(Duration, i64)> {
     let command = commands::exit_of(container);
-    if list == "initContainers" {
+    if matches!(list, "initContainers" | EPHEMERAL) {
         return command.and_then(|end| Some((end.after?.max(RUN_TIME), end.code)));
     }
     let after = match metadata::annotation(pod, RUN_FOR) {
@@ -104,8 +112,14 @@ pub(super) fn end_of(pod: &Value, list: &str, container: &Value, run_for: Option
     Some((after, given_exit_code(pod).or(command.map(|end| end.code)).unwrap_or(0)))
 }
 
+/// Returns the exit code of a pod's containers that are ended: servers end in order, other commands are killed.
+pub(super) fn killed_code(pod: &Value) -> i64 {
+    let killed = if pod["spec"]["restartPolicy"] == "Always" { 0 } else { KILLED };
+    given_exit_code(pod).unwrap_or(killed)
+}
+
 /// Returns the exit code that an annotation gives to the containers of a pod.
-pub(super) fn given_exit_code(pod: &Value) -> Option<i64> {
+fn given_exit_code(pod: &Value) -> Option<i64> {
     metadata::annotation(pod, EXIT_CODE)?.parse().ok()
 }
 
@@ -123,6 +137,9 @@ pub(super) fn pause_after(restarts: u64) -> Duration {
 
 /// Returns true if a container starts again after this exit code.
 pub(super) fn restarts(pod: &Value, list: &str, container: &Value, code: i64) -> bool {
+    if list == EPHEMERAL {
+        return false;
+    }
     let own = container["restartPolicy"].as_str();
     let is_sidecar = list == "initContainers" && own == Some("Always");
     if list == "initContainers" && !is_sidecar {
@@ -223,6 +240,7 @@ mod tests {
     #[case("initContainers", json!({}), "Always", 1, true)]
     #[case("initContainers", json!({}), "Never", 1, false)]
     #[case("initContainers", json!({"restartPolicy": "Always"}), "Never", 0, true)]
+    #[case("ephemeralContainers", json!({}), "Always", 1, false)]
     fn containers_start_again(
         #[case] list: &str,
         #[case] container: Value,

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::filters;
 use super::fit::{self, Cluster, IncomingPod, NodesByName, Placements, PodKey, key_of};
-use super::pod_status::set_observed_generation;
+use super::pod_conditions::set_observed_generation;
 use super::pod_volumes::{ClaimStep, PodVolumes, VolumeLister};
 use super::preemption::{self, Budgets, Candidate, NoPreemption, Rejections};
 use super::rejection::Rejection;
