@@ -8,6 +8,7 @@ use http::Method;
 
 use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
+use crate::event_sink::Event;
 use crate::json::fields::array_field;
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -59,7 +60,10 @@ async fn sync(agent: &ControllerClient, namespace: &str, name: &str) {
     let mirrored = get("endpoints").filter(is_mirrored).filter(|_| {
         get("services").is_some_and(|service| service["spec"]["selector"].as_object().is_none_or(Map::is_empty))
     });
-    let mut wanted = mirrored.as_ref().map(slices).unwrap_or_default();
+    let Mirror { slices: mut wanted, invalid, skipped } = mirrored.as_ref().map(Mirror::of).unwrap_or_default();
+    if let Some(endpoints) = &mirrored {
+        report(server, endpoints, invalid, skipped);
+    }
     let collection = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
     for stored in server.list(&ResourceId::new("discovery.k8s.io", "endpointslices"), Some(namespace)) {
         if stored.label(SERVICE) != Some(name) || stored.label(MANAGED_BY) != Some(MANAGER) {
@@ -89,6 +93,25 @@ async fn sync(agent: &ControllerClient, namespace: &str, name: &str) {
     }
 }
 
+/// Records that addresses are not mirrored: `reconcile` in `pkg/controller/endpointslicemirroring/reconciler.go`.
+fn report(server: &ApiServer, endpoints: &Value, invalid: usize, skipped: usize) {
+    let record = |reason: &str, message: String| {
+        let about = metadata::reference("v1", "Endpoints", endpoints);
+        server.events().record(Event::warning(about, "endpoint-slice-mirroring-controller", reason, message));
+    };
+    if invalid > 0 {
+        let message = format!("Skipped {invalid} invalid IP addresses when mirroring to EndpointSlices");
+        record("InvalidIPAddress", message);
+    }
+    if skipped > invalid {
+        let message = format!(
+            "A max of {ADDRESSES_MAX} addresses can be mirrored to EndpointSlices per Endpoints subset. {skipped} \
+             addresses were skipped"
+        );
+        record("TooManyAddressesToMirror", message);
+    }
+}
+
 /// Returns true unless the Endpoints say that they are not to be mirrored, or are a lock.
 fn is_mirrored(endpoints: &Value) -> bool {
     let skips = metadata::labels(endpoints)
@@ -102,23 +125,51 @@ struct MirroredEndpoints {
     endpoints: Vec<Value>,
 }
 
-/// Returns the slices of Endpoints: one for each set of ports and family of addresses.
-fn slices(endpoints: &Value) -> Vec<Value> {
-    let mut found: BTreeMap<(String, &str), MirroredEndpoints> = BTreeMap::new();
-    for subset in array_field(endpoints, "subsets") {
-        let ports: Vec<Value> = array_field(subset, "ports").iter().map(port).collect();
-        let key = serde_json::to_string(&ports).unwrap_or_default();
-        let both = [("addresses", true), ("notReadyAddresses", false)];
-        let addresses =
-            both.iter().flat_map(|(field, ready)| array_field(subset, field).iter().map(move |one| (one, *ready)));
-        for (address, ready) in addresses.take(ADDRESSES_MAX) {
-            let Some(ip) = address["ip"].as_str().and_then(|ip| ip.parse::<IpAddr>().ok()) else { continue };
-            let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
-            let first = || MirroredEndpoints { ports: ports.clone(), endpoints: Vec::new() };
-            let mirrored = found.entry((key.clone(), family)).or_insert_with(first);
-            mirrored.endpoints.push(endpoint(address, ip, ready));
+/// The slices of Endpoints, and the addresses that are in none.
+#[derive(Default)]
+struct Mirror {
+    slices: Vec<Value>,
+    /// Number of addresses that are none.
+    invalid: usize,
+    /// Number of addresses in no slice, those included.
+    skipped: usize,
+}
+
+impl Mirror {
+    fn of(endpoints: &Value) -> Self {
+        let mut found: BTreeMap<(String, &'static str), MirroredEndpoints> = BTreeMap::new();
+        let mut mirrored = Self::default();
+        for subset in array_field(endpoints, "subsets") {
+            let ports: Vec<Value> = array_field(subset, "ports").iter().map(port).collect();
+            let key = serde_json::to_string(&ports).unwrap_or_default();
+            let both = [("addresses", true), ("notReadyAddresses", false)];
+            let addresses =
+                both.iter().flat_map(|(field, ready)| array_field(subset, field).iter().map(move |one| (one, *ready)));
+            let mut added = 0;
+            for (address, ready) in addresses {
+                if added >= ADDRESSES_MAX {
+                    mirrored.skipped += 1;
+                    continue;
+                }
+                let Some(ip) = address["ip"].as_str().and_then(|ip| ip.parse::<IpAddr>().ok()) else {
+                    mirrored.invalid += 1;
+                    mirrored.skipped += 1;
+                    continue;
+                };
+                added += 1;
+                let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+                let first = || MirroredEndpoints { ports: ports.clone(), endpoints: Vec::new() };
+                let group = found.entry((key.clone(), family)).or_insert_with(first);
+                group.endpoints.push(endpoint(address, ip, ready));
+            }
         }
+        mirrored.slices = slices(endpoints, found);
+        mirrored
     }
+}
+
+/// Returns the slices of Endpoints: one for each set of ports and family of addresses.
+fn slices(endpoints: &Value, found: BTreeMap<(String, &'static str), MirroredEndpoints>) -> Vec<Value> {
     let name = metadata::name(endpoints);
     let mut labels = metadata::labels(endpoints).cloned().unwrap_or_default();
     labels.insert(SERVICE, name.into());
@@ -204,6 +255,36 @@ mod tests {
             assert!(client.patch("/api/v1/namespaces/default/services/s", MERGE_PATCH, &patch).await.is_ok());
             settle().await;
             assert_eq!(mirrored(&server).len(), 0, "with a selector");
+        })
+        .unwrap();
+    }
+
+    /// As `TestReconcile` in `pkg/controller/endpointslicemirroring/reconciler_test.go`.
+    #[test]
+    fn addresses_that_are_not_mirrored_are_reported() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+            server.events().attach(sender);
+            let many: Vec<Value> =
+                (0..=ADDRESSES_MAX).map(|number| json!({"ip": format!("10.1.{}.{}", number / 256, number % 256)})).collect();
+            let endpoints = |subsets: Value| json!({"apiVersion": "v1", "kind": "Endpoints",
+                "metadata": {"name": "s", "namespace": "default"}, "subsets": subsets});
+            let full = Mirror::of(&endpoints(json!([{"addresses": many}])));
+            assert_eq!(array_field(&full.slices[0], "endpoints").len(), ADDRESSES_MAX);
+            let odd = Mirror::of(&endpoints(json!([{"addresses": [{"ip": "10.1.2.3"}, {"ip": "none"}]}])));
+            for Mirror { invalid, skipped, .. } in [full, odd] {
+                report(&server, &endpoints(json!([])), invalid, skipped);
+            }
+            let mut shown = Vec::new();
+            while let Ok(event) = events.try_recv() {
+                shown.push(format!("{}: {}", event.reason, event.message));
+            }
+            assert_eq!(shown, [
+                "TooManyAddressesToMirror: A max of 1000 addresses can be mirrored to EndpointSlices per Endpoints subset. 1 \
+                 addresses were skipped",
+                "InvalidIPAddress: Skipped 1 invalid IP addresses when mirroring to EndpointSlices",
+            ]);
         })
         .unwrap();
     }

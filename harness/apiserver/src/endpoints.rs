@@ -1,6 +1,6 @@
 //! The controllers of endpoints, optional: each service with a selector gets an `Endpoints` object and endpoint slices
 //! with the addresses of its pods. They follow `pkg/controller/endpoint/endpoints_controller.go` and
-//! `pkg/controller/endpointslice/endpointslice_controller.go`, without topology hints and trigger times.
+//! `pkg/controller/endpointslice/endpointslice_controller.go`, without hints by the sizes of zones and trigger times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -295,6 +295,9 @@ async fn write_slices(client: &ControllerClient, namespace: &str, service: &Valu
         if let Some(zone) = backend.pod["spec"]["nodeName"].as_str().and_then(zone) {
             endpoint["zone"] = json!(zone);
         }
+        if let Some(hints) = hints(service, &endpoint) {
+            endpoint["hints"] = hints;
+        }
         endpoint
     };
     // Pods with other ports are in other slices: `NewPortMapKey`.
@@ -358,6 +361,29 @@ async fn write_slices(client: &ControllerClient, namespace: &str, service: &Valu
     }
 }
 
+/// Returns the zone and the node that an endpoint is meant for, if its service wants traffic to stay near: `update` in
+/// `staging/src/k8s.io/endpointslice/trafficdist/trafficdist.go`.
+fn hints(service: &Value, endpoint: &Value) -> Option<Value> {
+    /// Asks for hints by the sizes of zones, which are not simulated.
+    const TOPOLOGY: [&str; 2] = ["service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"];
+    let distribution = str_field(&service["spec"], "trafficDistribution");
+    let mode = TOPOLOGY.iter().find_map(|name| metadata::annotation(service, name));
+    let by_size = matches!(mode, Some("Auto" | "auto"));
+    let is_near = matches!(distribution, "PreferClose" | "PreferSameZone" | "PreferSameNode");
+    if !is_near || by_size || endpoint["conditions"]["ready"] != true {
+        return None;
+    }
+    let mut hints = json!({});
+    let node = &endpoint["nodeName"];
+    if let Some(zone) = endpoint.get("zone") {
+        hints["forZones"] = json!([{"name": zone}]);
+    }
+    if distribution == "PreferSameNode" && node.is_string() {
+        hints["forNodes"] = json!([{"name": node}]);
+    }
+    hints.as_object().is_some_and(|hints| !hints.is_empty()).then_some(hints)
+}
+
 /// Returns the ports of a service in a slice with a pod; each has a name, which may be empty.
 fn slice_ports(service: &Value, backend: &Backend) -> Vec<Value> {
     let mut ports = ports(service, backend);
@@ -378,6 +404,8 @@ fn port_key(ports: &[Value]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
     use crate::ApiServerConfig;
     use crate::clock::{Clock, epoch, run_virtual, settle};
@@ -468,6 +496,29 @@ mod tests {
             assert_eq!(slice[1]["zone"], "z1");
         })
         .unwrap();
+    }
+
+    /// As `TestReconcileHints` in `staging/src/k8s.io/endpointslice/trafficdist/trafficdist_test.go`.
+    #[rstest]
+    #[case::anywhere("", true, json!({"nodeName": "n", "zone": "z"}), None)]
+    #[case::close("PreferClose", true, json!({"nodeName": "n", "zone": "z"}), Some(json!({"forZones": [{"name": "z"}]})))]
+    #[case::zone("PreferSameZone", true, json!({"nodeName": "n", "zone": "z"}), Some(json!({"forZones": [{"name": "z"}]})))]
+    #[case::node("PreferSameNode", true, json!({"nodeName": "n", "zone": "z"}),
+        Some(json!({"forZones": [{"name": "z"}], "forNodes": [{"name": "n"}]})))]
+    #[case::no_zone("PreferSameNode", true, json!({"nodeName": "n"}), Some(json!({"forNodes": [{"name": "n"}]})))]
+    #[case::unready("PreferClose", false, json!({"nodeName": "n", "zone": "z"}), None)]
+    fn endpoints_have_hints(
+        #[case] distribution: &str,
+        #[case] ready: bool,
+        #[case] endpoint: Value,
+        #[case] expected: Option<Value>,
+    ) {
+        let mut service = json!({"spec": {"trafficDistribution": distribution}});
+        let mut endpoint = endpoint;
+        endpoint["conditions"] = json!({"ready": ready});
+        assert_eq!(hints(&service, &endpoint), expected);
+        metadata::set_annotation(&mut service, "service.kubernetes.io/topology-mode", "Auto");
+        assert_eq!(hints(&service, &endpoint), None);
     }
 
     /// A rollout that changes the number of a named port: `reconcileByAddressType` in

@@ -1,6 +1,7 @@
 //! The `IPAddress` objects of services: one for each address of the cluster that a service holds, created and removed
-//! with it. See `pkg/registry/core/service/ipallocator/ipallocator.go` of Kubernetes 1.36. Clients see them; the record
-//! has only the request for the service.
+//! with it; and the `Endpoints` of its name, which are removed with it. See `ipallocator/ipallocator.go` and
+//! `afterDelete` in `storage/storage.go` of `pkg/registry/core/service` of Kubernetes 1.36. Clients see them; the
+//! record has only the request for the service.
 
 use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
@@ -30,7 +31,7 @@ pub(super) fn follow(server: &ApiServer, event: EventType, committed: &CommitRes
             tracing::debug!(address, "the address of a service was changed");
         }
     }
-    let Some(service) = after else { return };
+    let Some(service) = after else { return before.iter().for_each(|service| remove_endpoints(server, service)) };
     for address in new.iter().filter(|address| !old.contains(address)) {
         if server.get(&resource, "", address).is_some() {
             continue;
@@ -44,6 +45,17 @@ pub(super) fn follow(server: &ApiServer, event: EventType, committed: &CommitRes
         if let Err(error) = server.seed([object]) {
             tracing::debug!(address, %error, "the address of a service has no object");
         }
+    }
+}
+
+/// Removes the `Endpoints` of a service that is gone, so that another one of its name does not begin with them.
+fn remove_endpoints(server: &ApiServer, service: &Value) {
+    let resource = ResourceId::new("", "endpoints");
+    let stored = server.get(&resource, metadata::namespace(service), metadata::name(service));
+    if let Some(stored) = stored.filter(|stored| !stored.has_finalizers())
+        && server.store().delete(&resource, stored.key(), stored.revision()).is_err()
+    {
+        tracing::debug!(service = metadata::name(service), "the endpoints of a service were changed");
     }
 }
 
@@ -74,6 +86,27 @@ mod tests {
     }
 
     const SERVICES: &str = "/api/v1/namespaces/default/services";
+
+    /// `afterDelete` in `pkg/registry/core/service/storage/storage.go`; a dry run leaves them.
+    #[tokio::test(start_paused = true)]
+    async fn endpoints_go_with_their_service() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+        assert_eq!(send(&server, Method::POST, SERVICES, &service("s", "")).await.0, 201);
+        let endpoints = |name: &str| json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name}});
+        for name in ["s", "other"] {
+            let made = send(&server, Method::POST, "/api/v1/namespaces/default/endpoints", &endpoints(name)).await;
+            assert_eq!(made.0, 201);
+        }
+        let left = || -> Vec<String> {
+            let all = server.list(&ResourceId::new("", "endpoints"), Some("default"));
+            all.iter().map(|stored| stored.name().to_owned()).collect()
+        };
+        let dry = json!({"kind": "DeleteOptions", "apiVersion": "v1", "dryRun": ["All"]});
+        assert_eq!(send(&server, Method::DELETE, &format!("{SERVICES}/s"), &dry).await.0, 200);
+        assert_eq!(left(), ["other", "s"]);
+        assert_eq!(send(&server, Method::DELETE, &format!("{SERVICES}/s"), &Value::Null).await.0, 200);
+        assert_eq!(left(), ["other"]);
+    }
 
     fn service(name: &str, address: &str) -> Value {
         let mut spec = json!({"ports": [{"port": 80}]});
