@@ -30,6 +30,18 @@ impl Retention {
     }
 }
 
+/// The policy of sets that leave their claims alone.
+const RETAIN: Retention = Retention { with_set: false, with_pod: false };
+
+/// Returns true if an owner has the name of the set or the pod, but is an earlier one: `hasStaleOwnerRef`. Its claim is
+/// left to the garbage collector.
+fn is_stale(owners: &[Value], set: &Value, pod: &Value) -> bool {
+    [("StatefulSet", set), ("Pod", pod)].into_iter().any(|(kind, object)| {
+        let is_namesake = |owner: &Value| owner["kind"] == kind && owner["name"] == metadata::name(object);
+        owners.iter().any(|owner| is_namesake(owner) && owner["uid"] != metadata::uid(object))
+    })
+}
+
 /// Returns the name of the claim of a template for the pod `pod`.
 fn claim_name(template: &Value, pod: &str) -> String {
     format!("{}-{pod}", metadata::name(template))
@@ -114,9 +126,18 @@ pub(super) async fn update_owners(controller: &NamespaceController, set: &Value,
             continue;
         };
         let known = metadata::owner_references(&claim);
+        if is_stale(known, set, pod) {
+            continue;
+        }
         let of_others = |owner: &&Value| owner["uid"] != metadata::uid(set) && owner["uid"] != metadata::uid(pod);
         let mut owners: Vec<Value> = known.iter().filter(of_others).cloned().collect();
-        if policy.with_pod && !is_wanted {
+        if policy != RETAIN && owners.iter().any(|owner| owner["controller"] == true) {
+            let message = format!(
+                "PersistentVolumeClaim {name} has a conflicting OwnerReference that acts as a manging controller, the \
+                 retention policy is ignored for this claim"
+            );
+            controller.record(set, "ConflictingController", message);
+        } else if policy.with_pod && !is_wanted {
             owners.push(
                 json!({"apiVersion": "v1", "kind": "Pod", "name": metadata::name(pod), "uid": metadata::uid(pod),
                 "controller": true, "blockOwnerDeletion": true}),
@@ -210,5 +231,28 @@ mod tests {
         assert!(client.delete(&format!("{SETS}/s"), None).await.is_ok());
         server.clock().sleep(Duration::from_mins(2)).await;
         assert!(names(&server).is_empty(), "{:?}", names(&server));
+    }
+
+    /// `hasUnexpectedController` and `UpdatePodClaimForRetentionPolicy`.
+    #[tokio::test(start_paused = true)]
+    async fn a_claim_of_another_controller_is_left_alone() {
+        let (server, client) = world(json!({"whenScaled": "Retain", "whenDeleted": "Delete"})).await;
+        let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+        server.events().attach(sender);
+        let node = server.get(&ResourceId::new("", "nodes"), "", "n").expect("a node");
+        let owner = json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": node.uid(), "controller": true});
+        let theirs = json!({"metadata": {"ownerReferences": [owner]}});
+        let path = "/api/v1/namespaces/default/persistentvolumeclaims/data-s-0";
+        assert!(client.patch(path, MERGE_PATCH, &theirs).await.is_ok());
+        assert!(
+            client.patch(&format!("{SETS}/s"), MERGE_PATCH, &json!({"metadata": {"labels": {"a": "b"}}})).await.is_ok()
+        );
+        server.clock().sleep(Duration::from_secs(1)).await;
+        let claim = claims_of(&server).remove(0);
+        assert_eq!(metadata::owner_references(&claim), [owner]);
+        let event = events.try_recv().expect("an event");
+        let message = "PersistentVolumeClaim data-s-0 has a conflicting OwnerReference that acts as a manging controller, \
+                       the retention policy is ignored for this claim";
+        assert_eq!((event.reason.as_str(), event.message.as_str()), ("ConflictingController", message));
     }
 }

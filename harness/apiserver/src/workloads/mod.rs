@@ -225,35 +225,55 @@ impl NamespaceController {
         finalizer: Option<&str>,
         is_member: impl Fn(&Value) -> bool,
     ) {
-        let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
         let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
         for object in all.iter().map(|stored| self.decoded(stored)) {
-            let matches = selects(&owner["spec"]["selector"], &object["metadata"]["labels"]) && is_member(&object);
-            let mut owners = metadata::owner_references(&object).to_vec();
-            let mut finalizers: Vec<&str> =
-                metadata::finalizers(&object).filter(|other| Some(*other) != finalizer).collect();
-            match controller_uid(&object) {
-                _ if metadata::is_deleted(&object) => continue,
-                None if matches && !metadata::is_deleted(owner) => {
-                    owners.extend(self.owner_references(owner).as_array().cloned().unwrap_or_default());
-                    finalizers.extend(finalizer);
-                }
-                Some(uid) if uid == metadata::uid(owner) && !matches => {
-                    owners.retain(|reference| reference["uid"] != metadata::uid(owner));
-                }
-                _ => continue,
-            }
-            let name = metadata::name(&object);
-            let path = format!("{root}/namespaces/{}/{resource}/{name}", self.namespace);
-            let owners = if owners.is_empty() { Value::Null } else { Value::Array(owners) };
-            let mut patch = json!({"metadata": {"uid": metadata::uid(&object),
-                "resourceVersion": metadata::resource_version(&object), "ownerReferences": owners}});
-            if finalizer.is_some() {
-                let left = if finalizers.is_empty() { Value::Null } else { finalizers.into_iter().collect() };
-                metadata::set(&mut patch, "finalizers", left);
-            }
-            self.agent.patch(&path, MERGE_PATCH, &patch).await;
+            let is_member = is_member(&object);
+            self.claim_object((group, resource), &object, owner, finalizer, is_member).await;
         }
+    }
+
+    /// Adopts and releases pods like [`Self::claim`]; those that have ended are left alone.
+    async fn claim_active_pods(&self, owner: &Value) {
+        let all = self.agent.server().list(&ResourceId::new("", "pods"), Some(&self.namespace));
+        for pod in all.iter().map(|stored| self.decoded(stored)).filter(is_active) {
+            self.claim_object(("", "pods"), &pod, owner, None, true).await;
+        }
+    }
+
+    /// Adopts or releases one object.
+    async fn claim_object(
+        &self,
+        (group, resource): (&str, &str),
+        object: &Value,
+        owner: &Value,
+        finalizer: Option<&str>,
+        is_member: bool,
+    ) {
+        let matches = is_member && selects(&owner["spec"]["selector"], &object["metadata"]["labels"]);
+        let mut owners = metadata::owner_references(object).to_vec();
+        let mut finalizers: Vec<&str> =
+            metadata::finalizers(object).filter(|other| Some(*other) != finalizer).collect();
+        match controller_uid(object) {
+            _ if metadata::is_deleted(object) => return,
+            None if matches && !metadata::is_deleted(owner) => {
+                owners.extend(self.owner_references(owner).as_array().cloned().unwrap_or_default());
+                finalizers.extend(finalizer);
+            }
+            Some(uid) if uid == metadata::uid(owner) && !matches => {
+                owners.retain(|reference| reference["uid"] != metadata::uid(owner));
+            }
+            _ => return,
+        }
+        let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
+        let path = format!("{root}/namespaces/{}/{resource}/{}", self.namespace, metadata::name(object));
+        let owners = if owners.is_empty() { Value::Null } else { Value::Array(owners) };
+        let mut patch = json!({"metadata": {"uid": metadata::uid(object),
+            "resourceVersion": metadata::resource_version(object), "ownerReferences": owners}});
+        if finalizer.is_some() {
+            let left = if finalizers.is_empty() { Value::Null } else { finalizers.into_iter().collect() };
+            metadata::set(&mut patch, "finalizers", left);
+        }
+        self.agent.patch(&path, MERGE_PATCH, &patch).await;
     }
 
     fn path(&self, name: &str) -> String {
@@ -283,17 +303,19 @@ impl NamespaceController {
             "namespace": self.namespace, "ownerReferences": self.owner_references(owner)}})
     }
 
-    /// Creates a pod of a workload. There is an event if it is refused, and the error is the message.
-    async fn create_pod(&self, owner: &Value, pod: &Value) -> Result<(), String> {
+    /// Creates a pod of a workload. There is an event if it is refused, and the error is the message; an ending
+    /// namespace is no fault of the workload's.
+    async fn create_pod(&self, owner: &Value, pod: &Value) -> Result<(), Option<String>> {
         let response = self.agent.create(&self.pods(""), pod).await;
         if response.is_ok() {
             return Ok(());
         }
-        let error = response.message();
-        if !response.is_for_ending_namespace() {
-            self.record(owner, "FailedCreate", format!("Error creating: {error}"));
+        if response.is_for_ending_namespace() {
+            return Err(None);
         }
-        Err(error)
+        let error = response.message();
+        self.record(owner, "FailedCreate", format!("Error creating: {error}"));
+        Err(Some(error))
     }
 
     /// Records a warning about a workload.
@@ -451,6 +473,46 @@ mod tests {
             pods().iter().map(|pod| (metadata::name(pod) == first, controller_uid(pod).is_some())).collect();
         assert_eq!(owned.len(), 2, "{owned:?}");
         assert!(owned.contains(&(true, false)) && owned.contains(&(false, true)), "{owned:?}");
+    }
+
+    /// `manageReplicas` in `pkg/controller/replicaset/replica_set.go` overlooks the error of an ending namespace.
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_namespace_is_no_failure_of_a_set() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        let client = ControllerClient::new(&server, "user");
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+        assert!(client.create("/api/v1/namespaces", &namespace).await.is_ok());
+        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "s"}, "spec": {"replicas": 1,
+            "selector": {"matchLabels": {"app": "s"}}, "template": {"metadata": {"labels": {"app": "s"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        assert!(client.create("/apis/apps/v1/namespaces/n/replicasets", &set).await.is_ok());
+        client.delete("/api/v1/namespaces/n", Some(&json!({}))).await;
+        tokio::spawn(run_workload_controllers(server.clone()));
+        server.clock().sleep(Duration::from_secs(1)).await;
+        let set = server.get(&ResourceId::new("apps", "replicasets"), "n", "s").expect("a set").value();
+        assert_eq!((&set["status"]["observedGeneration"], &set["status"]["conditions"]), (&json!(1), &Value::Null));
+    }
+
+    /// `syncReplicaSet` in `pkg/controller/replicaset/replica_set.go` claims of the active pods.
+    #[tokio::test(start_paused = true)]
+    async fn a_set_does_not_adopt_pods_that_have_ended() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        let pod = |name: &str, phase: &str| {
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default",
+                "labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}, "status": {"phase": phase}})
+        };
+        server.seed([pod("ended", "Succeeded"), pod("running", "Running")]).expect("seeded");
+        tokio::spawn(run_workload_controllers(server.clone()));
+        let client = ControllerClient::new(&server, "user");
+        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "s"}, "spec": {"replicas": 1,
+            "selector": {"matchLabels": {"app": "s"}}, "template": {"metadata": {"labels": {"app": "s"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        assert!(client.create("/apis/apps/v1/namespaces/default/replicasets", &set).await.is_ok());
+        server.clock().sleep(Duration::from_secs(1)).await;
+        let all = server.list(&ResourceId::new("", "pods"), Some("default"));
+        let owned: Vec<(String, bool)> =
+            all.iter().map(|pod| (pod.name().to_owned(), controller_uid(&pod.value()).is_some())).collect();
+        assert_eq!(owned, [("ended".to_owned(), false), ("running".to_owned(), true)]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -16,7 +16,7 @@ use crate::registry::time::rfc3339;
 pub(super) async fn keep(controller: &NamespaceController, name: &str) {
     let Some(set) = controller.workload(name) else { return };
     if !is_deleted(&set) {
-        controller.claim("", "pods", &set).await;
+        controller.claim_active_pods(&set).await;
     }
     let pods = controller.controlled_objects("", "pods", &set);
     let active: Vec<&Value> = pods.iter().filter(|pod| is_active(pod)).collect();
@@ -27,7 +27,7 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str) {
             let mut pod = controller.pod(&set);
             metadata::set(&mut pod, "generateName", format!("{name}-"));
             if let Err(error) = controller.create_pod(&set, &pod).await {
-                failure = Some(("FailedCreate", error));
+                failure = error.map(|error| ("FailedCreate", error));
                 break;
             }
         }
