@@ -1,6 +1,6 @@
-//! Node lifecycle, optional: the taint of a cordon, the taints of conditions, and what happens to nodes whose kubelets
-//! stop sending heartbeats. Their conditions become `Unknown`, their pods not ready, and they get the taints after
-//! which pods are evicted.
+//! Node lifecycle, optional: the taint of a cordon, the taints of conditions, older labels, and what happens to nodes
+//! whose kubelets stop sending heartbeats. Their conditions become `Unknown`, their pods not ready, and they get the
+//! taints after which pods are evicted.
 //!
 //! Follows `pkg/controller/nodelifecycle/node_lifecycle_controller.go` of Kubernetes 1.36, with its default periods and
 //! rates. The node and its lease are read at the moment of the decision.
@@ -33,6 +33,10 @@ const CONDITION_TAINTS: [(&str, &str, &str); 6] = [
     ("NetworkUnavailable", "True", "node.kubernetes.io/network-unavailable"),
     ("PIDPressure", "True", "node.kubernetes.io/pid-pressure"),
 ];
+
+/// Labels of nodes, each with the older one that has the same value (`labelReconcileInfo`).
+const OLDER_LABELS: [(&str, &str); 2] =
+    [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
 /// The conditions that become unknown without heartbeats.
 const WATCHED: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"];
@@ -114,6 +118,7 @@ pub async fn watch_node_health(server: ApiServer) {
             }
         }
         for name in due {
+            monitor.update_labels(&name).await;
             monitor.taint_by_conditions(&name).await;
             let refused = monitor.agent.take_refusal();
             retries.settle(&name, refused, now);
@@ -178,6 +183,24 @@ impl Monitor {
     fn node(&self, name: &str) -> Option<Value> {
         let stored = self.agent.server().get(&ResourceId::new("", "nodes"), "", name)?;
         Some(self.agent.server().decoded(&stored))
+    }
+
+    /// Gives a node the older labels of its operating system and architecture: `reconcileNodeLabels`.
+    async fn update_labels(&self, name: &str) {
+        let Some(node) = self.node(name) else { return };
+        let mut patch = json!({"metadata": {"uid": metadata::uid(&node)}});
+        let mut is_changed = false;
+        for (label, older) in OLDER_LABELS {
+            if let Some(value) =
+                metadata::label(&node, label).filter(|value| metadata::label(&node, older) != Some(*value))
+            {
+                metadata::set_label(&mut patch, older, value);
+                is_changed = true;
+            }
+        }
+        if is_changed {
+            self.agent.patch(&format!("/api/v1/nodes/{name}"), STRATEGIC_PATCH, &patch).await;
+        }
     }
 
     /// Gives a node the taints `NoSchedule` of its conditions and of a cordon, and takes those of others:
@@ -458,6 +481,23 @@ mod tests {
                 settle().await;
                 assert_eq!(taints(&server, "n1"), expected);
             }
+        })
+        .unwrap();
+    }
+
+    /// As `TestReconcileNodeLabels` in `node_lifecycle_controller_test.go`.
+    #[test]
+    fn older_labels_follow_the_present_ones() {
+        run_virtual(async {
+            let (server, client) = cluster(&[]).await;
+            let mut one = node("n1");
+            one["metadata"]["labels"] = json!({"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "windows",
+                "kubernetes.io/arch": "amd64"});
+            assert!(client.create("/api/v1/nodes", &one).await.is_ok());
+            settle().await;
+            let found = server.get(&ResourceId::new("", "nodes"), "", "n1").expect("a node").value();
+            let labels = OLDER_LABELS.map(|(_, older)| metadata::label(&found, older));
+            assert_eq!(labels, [Some("linux"), Some("amd64")]);
         })
         .unwrap();
     }

@@ -19,6 +19,7 @@ use crate::metadata;
 use crate::object_lifecycle::rfc3339;
 use crate::quantity::Quantity;
 use crate::registry::conditions;
+use crate::selectors::LabelSelector;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 use behavior::{Memory, Wish};
@@ -32,12 +33,16 @@ const TOLERANCE: f64 = 0.1;
 /// Namespace and name of an autoscaler.
 type AutoscalerKey = (String, String);
 
+/// The selectors of the targets of autoscalers, as of the last look at each.
+type Selectors = BTreeMap<AutoscalerKey, LabelSelector>;
+
 /// Scales what autoscalers target. Never returns.
 pub async fn scale_horizontally(server: ApiServer) {
     let agent = ControllerClient::new(&server, "plumbline/horizontal-pod-autoscaler");
     let autoscalers = ResourceId::new("autoscaling", "horizontalpodautoscalers");
     let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![autoscalers]));
     let mut known: BTreeMap<AutoscalerKey, (Timestamp, Memory)> = BTreeMap::new();
+    let mut selectors = Selectors::new();
     loop {
         let next = known.values().map(|(at, _)| *at).min();
         for (_, change) in feed.next_until(next).await {
@@ -46,6 +51,7 @@ pub async fn scale_horizontally(server: ApiServer) {
                 let key = (stored.namespace().to_owned(), stored.name().to_owned());
                 if is_gone {
                     known.remove(&key);
+                    selectors.remove(&key);
                 } else {
                     let first = || (later(server.clock().now()), Memory::default());
                     known.entry(key).or_insert_with(first);
@@ -55,7 +61,7 @@ pub async fn scale_horizontally(server: ApiServer) {
         let now = server.clock().now();
         for (key, (at, memory)) in known.iter_mut().filter(|(_, (at, _))| *at <= now) {
             *at = later(now);
-            sync(&agent, key, memory).await;
+            sync(&agent, key, memory, &mut selectors).await;
         }
         // What was refused is tried in the next period.
         agent.take_refusal();
@@ -74,7 +80,8 @@ struct Autoscaler<'a> {
 }
 
 /// Looks at an autoscaler, and writes its status if it has changed.
-async fn sync(agent: &ControllerClient, (namespace, name): &AutoscalerKey, memory: &mut Memory) {
+async fn sync(agent: &ControllerClient, key: &AutoscalerKey, memory: &mut Memory, selectors: &mut Selectors) {
+    let (namespace, name) = key;
     let path = format!("/apis/autoscaling/v2/namespaces/{namespace}/horizontalpodautoscalers/{name}");
     let current = agent.send(Method::GET, &path, "", None).await;
     if !current.is_ok() {
@@ -83,7 +90,7 @@ async fn sync(agent: &ControllerClient, (namespace, name): &AutoscalerKey, memor
     let object = current.body();
     let before = object["status"].clone();
     let mut one = Autoscaler { agent, object, now: agent.server().clock().now() };
-    one.reconcile(memory).await;
+    one.reconcile(memory, selectors).await;
     if without_nulls(&one.object["status"]) != without_nulls(&before) {
         agent.replace(&format!("{path}/status"), &one.object).await;
     }
@@ -148,7 +155,7 @@ impl Autoscaler<'_> {
         status["currentMetrics"] = if metrics.is_empty() { Value::Null } else { metrics.into() };
     }
 
-    async fn reconcile(&mut self, memory: &mut Memory) {
+    async fn reconcile(&mut self, memory: &mut Memory, selectors: &mut Selectors) {
         let target = match self.target().await {
             Ok(target) => target,
             Err(why) => {
@@ -176,7 +183,11 @@ impl Autoscaler<'_> {
             let reason = "Current number of replicas below Spec.MinReplicas";
             return self.rescale(&target, least, reason, Vec::new(), memory).await;
         }
-        let Computation { wanted, statuses } = self.compute(&target).await;
+        let computation = match self.check_selector(&target, selectors) {
+            Ok(()) => self.compute(&target).await,
+            Err(why) => Computation { wanted: Err(why), statuses: Vec::new() },
+        };
+        let Computation { wanted, statuses } = computation;
         let (wanted, metric) = match wanted {
             Ok(wanted) => wanted,
             Err(why) => {
@@ -241,19 +252,40 @@ impl Autoscaler<'_> {
         self.object["status"]["lastScaleTime"] = rfc3339(self.now).into();
     }
 
+    /// Checks that the target selects pods, and that no other autoscaler has one of them: `validateAndParseSelector`.
+    fn check_selector(&mut self, target: &ScaleTarget, selectors: &mut Selectors) -> Result<(), String> {
+        let text = str_field(&target.scale["status"], "selector");
+        if text.is_empty() {
+            let why = "selector is required".to_owned();
+            self.record(true, "SelectorRequired", why.clone());
+            let message = "the HPA target's scale is missing a selector";
+            self.set_condition("ScalingActive", false, "InvalidSelector", message);
+            return Err(why);
+        }
+        // That of a target is the server's own.
+        let Ok(selector) = LabelSelector::parse(text) else { return Ok(()) };
+        let own: AutoscalerKey = (self.namespace().to_owned(), metadata::name(&self.object).to_owned());
+        let server = self.agent.server();
+        let all = server.list(&ResourceId::new("", "pods"), Some(&own.0));
+        let pods: Vec<_> = all.iter().filter(|pod| selector.matches(|name| pod.label(name))).collect();
+        selectors.insert(own.clone(), selector);
+        let selects = |(key, selector): &(&AutoscalerKey, &LabelSelector)| {
+            key.0 == own.0 && pods.iter().any(|pod| selector.matches(|name| pod.label(name)))
+        };
+        let selecting: Vec<String> =
+            selectors.iter().filter(selects).map(|((namespace, name), _)| format!("{{{name} {namespace}}}")).collect();
+        if selecting.len() < 2 {
+            return Ok(());
+        }
+        let why = format!("pods by selector {text} are controlled by multiple HPAs: [{}]", selecting.join(" "));
+        self.record(true, "AmbiguousSelector", why.clone());
+        self.set_condition("ScalingActive", false, "AmbiguousSelector", &why);
+        Err(why)
+    }
+
     /// Computes what the metrics ask for: `computeReplicasForMetrics`.
     async fn compute(&mut self, target: &ScaleTarget) -> Computation {
         let selector = str_field(&target.scale["status"], "selector").to_owned();
-        if selector.is_empty() {
-            self.record(true, "SelectorRequired", "selector is required".to_owned());
-            self.set_condition(
-                "ScalingActive",
-                false,
-                "InvalidSelector",
-                "the HPA target's scale is missing a selector",
-            );
-            return Computation { wanted: Err("selector is required".to_owned()), statuses: Vec::new() };
-        }
         let metrics = array_field(&self.object["spec"], "metrics").to_vec();
         let mut best: Option<(i64, String)> = None;
         let mut failures: Vec<(&'static str, String, String)> = Vec::new();
@@ -559,6 +591,28 @@ mod tests {
             let (replicas, conditions) = status(server, &read(client).await);
             assert_eq!(replicas, json!(0));
             assert!(conditions.contains(&"ScalingActive=False ScalingDisabled".to_owned()), "{conditions:?}");
+        });
+    }
+
+    /// `TestConditionAmbiguousSelectorWhenFullSelectorOverlapBetweenHPAs` of `horizontal_test.go`: pods that two
+    /// autoscalers have are not scaled.
+    #[test]
+    fn two_autoscalers_of_the_same_pods_do_nothing() {
+        with_web("cpu=10m", async |server, client| {
+            let mut second = read(client).await;
+            second["metadata"] = json!({"name": "again"});
+            assert!(client.create(AUTOSCALERS, &second).await.is_ok());
+            server.clock().sleep(Duration::from_secs(30)).await;
+            let more = json!({"spec": {"replicas": 3}});
+            assert!(client.patch(&format!("{DEPLOYMENTS}/web"), MERGE_PATCH, &more).await.is_ok());
+            server.clock().sleep(Duration::from_mins(10)).await;
+            let scaler = read(client).await;
+            let (replicas, conditions) = status(server, &scaler);
+            assert_eq!(replicas, json!(3));
+            assert!(conditions.contains(&"ScalingActive=False AmbiguousSelector".to_owned()), "{conditions:?}");
+            let active = array_field(&scaler["status"], "conditions").iter().find(|one| one["type"] == "ScalingActive");
+            let expected = "pods by selector a=b are controlled by multiple HPAs: [{again default} {web default}]";
+            assert_eq!(active.expect("a condition")["message"], expected);
         });
     }
 
