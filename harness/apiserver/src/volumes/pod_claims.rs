@@ -222,8 +222,9 @@ mod tests {
     fn refused_claims_have_an_event() {
         run_virtual(async {
             let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            tokio::spawn(crate::events::publish_events(server.clone()));
             tokio::spawn(create_pod_claims(server.clone()));
-            let rule = json!({"on": {"verbs": ["create"], "group": "", "resource": "persistentvolumeclaims"},
+            let rule = serde_json::json!({"on": {"verbs": ["create"], "group": "", "resource": "persistentvolumeclaims"},
                 "count": 1, "verdict": {"reply": {"code": 403, "message": "exceeded quota: q"}}});
             server.faults().arm(serde_json::from_value::<FaultRuleSpec>(rule).expect("a rule").into());
             let client = ControllerClient::new(&server, "user");
