@@ -454,6 +454,14 @@ impl ErrorList {
         self.extend(other.kept);
     }
 
+    /// Returns the errors for which `keep` holds, and all warnings.
+    #[must_use]
+    pub fn filtered(self, keep: impl Fn(&FieldError) -> bool) -> Self {
+        let mut errors = Self { warnings: self.warnings, ..Self::new() };
+        errors.extend(self.kept.into_iter().filter(keep));
+        errors
+    }
+
     /// Adds a warning, which is no error.
     pub fn warn(&mut self, warning: String) {
         self.warnings.push(warning);

@@ -95,6 +95,7 @@ mod go_base64;
 mod go_duration;
 mod go_float;
 mod go_json;
+mod go_netip;
 mod go_regex;
 mod go_url;
 mod handlers;

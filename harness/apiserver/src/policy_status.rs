@@ -163,6 +163,7 @@ mod tests {
     )]
     #[case::deep("object.spec.template.spec.containers.all(c, c.image.startsWith('a'))", None)]
     #[case::metadata("object.metadata.labels.exists(k, k == 'a')", None)]
+    #[case::reserved_word("object.metadata.namespace == 'a' && object.metadata.__namespace__ == 'a'", None)]
     #[case::port("object.spec.template.spec.containers.all(c, c.livenessProbe.httpGet.port == 80)", None)]
     #[case::quantities_are_not_seen(
         "object.spec.template.spec.overhead.size() == 0",

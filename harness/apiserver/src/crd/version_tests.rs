@@ -410,3 +410,25 @@ async fn metadata_that_is_no_object_is_refused() {
         assert_eq!((refused.status, answer["message"].as_str()), (code, Some(why)));
     }
 }
+
+/// `validateExpressions` of `pkg/apiserver/schema/cel/validation.go`: a broken rule that is ratcheted is a warning.
+#[tokio::test(start_paused = true)]
+async fn a_rule_that_was_broken_before_is_a_warning() {
+    let server = server();
+    let rules = |rules: Value| {
+        let text = json!({"type": "string", "x-kubernetes-validations": rules});
+        json!([version("v1", (true, true), json!({"a": text, "b": {"type": "string"}}))])
+    };
+    send(&server, Method::POST, DEFINITIONS, definition("foos", "Foo", rules(json!([])))).await;
+    let foo = json!({"apiVersion": "ex.io/v1", "kind": "Foo", "metadata": {"name": "foo"}, "spec": {"a": "x"}});
+    let mut foo = send(&server, Method::POST, "/apis/ex.io/v1/foos", foo).await;
+    let path = format!("{DEFINITIONS}/foos.ex.io");
+    let mut changed = send(&server, Method::GET, &path, Value::Null).await;
+    changed["spec"]["versions"] = rules(json!([{"rule": "self == 'y'", "message": "not y"}]));
+    send(&server, Method::PUT, &path, changed).await;
+    foo["spec"]["b"] = "new".into();
+    let updated = reply(&server, Method::PUT, "/apis/ex.io/v1/foos/foo", foo).await;
+    assert_eq!(updated.status, 200);
+    let warning = updated.headers.get(header::WARNING).and_then(|value| value.to_str().ok());
+    assert_eq!(warning, Some("299 - \"spec.a: Invalid value: \\\"x\\\": not y\""));
+}

@@ -14,7 +14,7 @@ use cel::common::ast::{
 
 use super::macros::MAP_INSERT;
 use super::overloads::{OVERLOADS, Overload, named};
-use super::types::CelType;
+use super::types::{CelType, escape_reserved};
 use super::validators;
 use crate::go_regex::GoRegexError;
 
@@ -246,7 +246,8 @@ impl Checker<'_> {
 
     fn field(&mut self, id: u64, operand: &CelType, name: &str) -> CelType {
         match operand {
-            CelType::Object(fields) => match fields.get(name) {
+            // `FindStructFieldType` of `staging/src/k8s.io/apiserver/pkg/cel/types.go`.
+            CelType::Object(fields) => match fields.get(name).or_else(|| fields.get(&escape_reserved(name)?)) {
                 Some(field) => field.clone(),
                 None => self.error(id, &format!("undefined field '{name}'")),
             },

@@ -22,6 +22,7 @@ use super::library;
 use super::macros::MAP_INSERT;
 use super::shared::SharedValue;
 use super::string_format::formatted;
+use super::types::escape_reserved;
 use super::{NO_THREAD, authorizer};
 use crate::go_duration::go_duration;
 use crate::go_regex::{GoRegexError, go_regex};
@@ -398,7 +399,9 @@ impl<'a> Evaluation<'a> {
         match (name, args.as_slice()) {
             ("duration", [text]) if text.as_text().is_some() => duration(text),
             ("string", [moment]) if moment.downcast::<CelTimestamp>().is_some() => Ok(moment_text(moment)),
-            ("optional.ofNonZeroValue", [moment]) if is_first_moment(moment) => Ok(SharedValue::optional(None)),
+            ("optional.ofNonZeroValue", [moment]) if moment.downcast::<CelTimestamp>().is_some() => {
+                Ok(SharedValue::optional((!is_first_moment(moment)).then(|| moment.clone())))
+            }
             ("format", [text, list]) if receiver.is_some() => format(text, list),
             ("matches", [text, pattern]) => self.matches(text, pattern),
             ("find", [text, pattern]) => self.find(text, pattern),
@@ -684,6 +687,11 @@ fn index(value: &SharedValue, key: &(dyn Val + 'static), operator: &str) -> Resu
     };
     match indexer.get(key) {
         Ok(found) => Ok(SharedValue::from_result(found)),
+        Err(ExecutionError::NoSuchKey(name)) if operator != "_[_]" => {
+            let escaped = escape_reserved(&name).map(CelString::from);
+            let found = escaped.and_then(|escaped| indexer.get(&escaped).ok());
+            found.map(SharedValue::from_result).ok_or(ExecutionError::NoSuchKey(name))
+        }
         Err(ExecutionError::UnexpectedType { .. }) if value.as_list().is_some() => {
             let why = format!("unsupported index type '{}' in list", key.get_type().name());
             Err(ExecutionError::function_error(operator, why))

@@ -20,6 +20,8 @@ use super::formats::{FORMATS, NamedFormat};
 use super::macros;
 use super::semver::{Version, VersionError};
 use super::shared::SharedValue;
+use crate::field_errors::go_quote;
+use crate::go_netip;
 use crate::go_url::Url;
 use crate::quantity::Quantity;
 
@@ -127,9 +129,9 @@ fn globals() -> Vec<FunctionEntry> {
         ("quantity", None, vec![&TEXT], |args| {
             library_value(LibraryValue::Quantity(parse_quantity(string_argument(&args, 0))?))
         }),
-        ("isIP", None, vec![&TEXT], |args| bool_value(string_argument(&args, 0).parse::<IpAddr>().is_ok())),
+        ("isIP", None, vec![&TEXT], |args| bool_value(parse_ip(string_argument(&args, 0)).is_ok())),
         ("ip", None, vec![&TEXT], |args| library_value(LibraryValue::Ip(parse_ip(string_argument(&args, 0))?))),
-        ("isCIDR", None, vec![&TEXT], |args| bool_value(cidr(string_argument(&args, 0)).is_some())),
+        ("isCIDR", None, vec![&TEXT], |args| bool_value(parse_cidr(string_argument(&args, 0)).is_ok())),
         ("cidr", None, vec![&TEXT], |args| library_value(parse_cidr(string_argument(&args, 0))?)),
         ("sets.contains", None, vec![&LIST, &LIST], |args| bool_value(is_subset(&args, 1, 0))),
         ("sets.intersects", None, vec![&LIST, &LIST], |args| {
@@ -525,31 +527,46 @@ fn parse_quantity(given: &str) -> Result<Quantity, ExecutionError> {
     Quantity::parse(given).ok_or_else(|| function_error("quantity", WHY))
 }
 
+/// Parses an address: `parseIPAddr` of `staging/src/k8s.io/apiserver/pkg/cel/library/ip.go`.
 fn parse_ip(given: &str) -> Result<IpAddr, ExecutionError> {
-    given.parse().map_err(|_| {
-        let why = format!("ParseAddr({given:?}): unable to parse IP");
-        function_error("ip", format!("IP Address {given:?} parse error during conversion from string: {why}"))
-    })
+    let quoted = go_quote(given);
+    match go_netip::parse_address(given) {
+        Err(error) => {
+            let why = format!("IP Address {quoted} parse error during conversion from string: {error}");
+            Err(function_error("ip", why))
+        }
+        Ok((_, zone)) if !zone.is_empty() => {
+            Err(function_error("ip", format!("IP address {quoted} with zone value is not allowed")))
+        }
+        Ok((ip, _)) if is_mapped(ip) => Err(function_error("ip", mapped(given))),
+        Ok((ip, _)) => Ok(ip),
+    }
 }
 
-fn cidr(given: &str) -> Option<(IpAddr, u8)> {
-    let (address, bits) = given.split_once('/')?;
-    let address: IpAddr = address.parse().ok()?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    bits.parse().ok().filter(|bits| *bits <= most).map(|bits| (address, bits))
+fn is_mapped(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some())
 }
 
+fn mapped(given: &str) -> String {
+    format!("IPv4-mapped IPv6 address {} is not allowed", go_quote(given))
+}
+
+/// Parses a prefix: `parseCIDR` of `cidr.go` there.
 fn parse_cidr(given: &str) -> Result<LibraryValue, ExecutionError> {
-    cidr(given).map(|(address, bits)| LibraryValue::Cidr(address, bits)).ok_or_else(|| {
-        let why = format!("netip.ParsePrefix({given:?}): no '/'");
-        function_error("cidr", format!("network address parse error during conversion from string: {why}"))
-    })
+    match go_netip::parse_prefix(given) {
+        Err(error) => {
+            let why = format!("network address parse error during conversion from string: {error}");
+            Err(function_error("cidr", why))
+        }
+        Ok((ip, _)) if is_mapped(ip) => Err(function_error("cidr", mapped(given))),
+        Ok((ip, bits)) => Ok(LibraryValue::Cidr(ip, bits)),
+    }
 }
 
 fn contains_ip<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> CelResult<'b, 'v> {
     let ip = match args.get(1).and_then(|value| value.downcast_ref::<LibraryValue>()) {
         Some(LibraryValue::Ip(ip)) => *ip,
-        _ => string_argument(&args, 1).parse().map_err(|_| mismatch("containsIP"))?,
+        _ => parse_ip(string_argument(&args, 1)).map_err(|_| mismatch("containsIP"))?,
     };
     let Some(LibraryValue::Cidr(network, bits)) = args[0].downcast_ref::<LibraryValue>() else {
         return Err(mismatch("containsIP"));

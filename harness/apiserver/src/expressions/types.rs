@@ -238,10 +238,15 @@ fn of_published(schema: &Value, depth: usize) -> Option<CelType> {
     }
 }
 
+/// Returns the escaped form of a reserved word. Selections may have the word itself, but for those of the grammar.
+pub(super) fn escape_reserved(name: &str) -> Option<String> {
+    RESERVED.contains(&name).then(|| format!("__{name}__"))
+}
+
 /// Returns the name of a field in expressions; `None` if expressions cannot name it.
 pub(crate) fn escape(name: &str) -> Option<String> {
-    if RESERVED.contains(&name) {
-        return Some(format!("__{name}__"));
+    if let Some(escaped) = escape_reserved(name) {
+        return Some(escaped);
     }
     let mut escaped = String::new();
     let mut rest = name;

@@ -37,9 +37,7 @@ fn drop_finalizer_errors(kind: &Resource, errors: ErrorList) -> ErrorList {
     if kind.custom.is_none() && !unasked {
         return errors;
     }
-    let mut fitting = ErrorList::new();
-    fitting.extend(errors.into_iter().filter(|error| error.detail != meta::UNQUALIFIED_FINALIZER_MESSAGE));
-    fitting
+    errors.filtered(|error| error.detail != meta::UNQUALIFIED_FINALIZER_MESSAGE)
 }
 
 /// Returns the errors of privileged containers on a server that does not allow them. Pods that have them already stay.
@@ -78,8 +76,7 @@ pub(crate) fn validate_finalize(new: &Value, old: &Value) -> ErrorList {
 /// once.
 fn merged(common: ErrorList, own: ErrorList) -> ErrorList {
     let described = own.iter().any(|error| error.detail == meta::UNQUALIFIED_FINALIZER_MESSAGE);
-    let mut errors = ErrorList::new();
-    errors.extend(common.into_iter().filter(|error| !described || error.detail != meta::UNQUALIFIED_FINALIZER_MESSAGE));
+    let mut errors = common.filtered(|error| !described || error.detail != meta::UNQUALIFIED_FINALIZER_MESSAGE);
     errors.append(own);
     errors
 }

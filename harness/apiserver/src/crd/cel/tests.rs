@@ -355,6 +355,8 @@ fn long_expressions_are_read_or_refused(
     json!({"a": null}), "'a' in self.v && type(self.v['a']) == null_type")]
 #[case::names_that_expressions_cannot_say(json!({"type": "array", "items": {"type": "object",
     "properties": {"k!": {"type": "string"}}}}), json!([{"k!": "a"}, {"k!": "b"}]), "self.v[0] != self.v[1]")]
+#[case::reserved(json!({"type": "object", "properties": {"if": {"type": "string"}, "namespace": {"type": "string"}}}),
+    json!({"if": "x"}), "self.v.if == self.v.__if__ && !has(self.v.namespace) && !self.v.?namespace.hasValue()")]
 #[case::escaped(json!({"type": "object", "properties": {"-a": {"type": "string"}}}), json!({"-a": "x"}),
     "self.v.__dash__a == 'x'")]
 #[case::duration(json!({"type": "string", "format": "duration"}), json!("1s"),
@@ -362,9 +364,11 @@ fn long_expressions_are_read_or_refused(
 #[case::moment(json!({"type": "string", "format": "date-time"}), json!("2011-08-18T19:03:37.01+01:00"),
     "type(self.v) == google.protobuf.Timestamp && string(self.v) == '2011-08-18T19:03:37.01+01:00'")]
 #[case::first_moment(json!({"type": "string", "format": "date"}), json!("0001-01-01"),
-    "!optional.ofNonZeroValue(self.v).hasValue()")]
+    "!optional.ofNonZeroValue(self.v).hasValue() && optional.ofNonZeroValue(timestamp(0)).hasValue()")]
 #[case::address(json!({"type": "string"}), json!("10.0.0.0/8"),
     "type(cidr(self.v)) == net.CIDR && type(cidr(self.v).ip()) == net.IP")]
+#[case::mapped(json!({"type": "string"}), json!("::ffff:1.2.3.4"),
+    "!isIP(self.v) && !isCIDR(self.v + '/120') && !isIP('fe80::1%a') && !isCIDR('10.0.0.0/08') && isCIDR('10.0.0.0/8')")]
 #[case::variable(json!({"type": "array", "items": {"type": "object", "properties": {"IP": {"type": "string"}}}}),
     json!([{"IP": "a"}]), "self.v.all(net, net.IP == 'a')")]
 fn values(#[case] schema: Value, #[case] value: Value, #[case] rule: &str) {
