@@ -21,6 +21,9 @@ start() {
     program=$folder/bin/plumbline
   fi
   read -ra flags <<<"${INPUT_FLAGS:-}"
+  # The program's process opens these later than they are read here.
+  : >"$folder/ready"
+  : >"$folder/log"
   # It outlives this step; the runner ends it after the job.
   nohup "$program" serve --kubeconfig "$kubeconfig" "${flags[@]}" >"$folder/ready" 2>"$folder/log" </dev/null &
   process=$!
