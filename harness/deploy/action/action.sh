@@ -12,12 +12,17 @@ fail() {
 
 start() {
   mkdir -p "$folder/bin"
-  local program=${INPUT_PROGRAM:-} flags ready='' process
+  local program=${INPUT_PROGRAM:-} version=${INPUT_VERSION:-} flags ready='' process
   if [ -n "$program" ]; then
     [ -x "$program" ] || fail "the input program, $program, is not a program that can be run"
   else
-    PLUMBLINE_VERSION=${INPUT_VERSION:-latest} PLUMBLINE_DIR=$folder/bin sh "$(dirname "$0")/../install.sh" ||
-      fail "release ${INPUT_VERSION:-latest} cannot be installed; the lines above say why"
+    # An action that is pinned to a release runs that release; a branch or a commit names none.
+    case "$version:${GITHUB_ACTION_REF:-}" in
+      :v[0-9]*.*.*) version=$GITHUB_ACTION_REF ;;
+      :*) version=latest ;;
+    esac
+    PLUMBLINE_VERSION=$version PLUMBLINE_DIR=$folder/bin sh "$(dirname "$0")/../install.sh" ||
+      fail "release $version cannot be installed; the lines above say why"
     program=$folder/bin/plumbline
   fi
   read -ra flags <<<"${INPUT_FLAGS:-}"

@@ -193,10 +193,21 @@ def test_the_action_starts_a_cluster_and_shows_its_transcript_after_a_failure(ru
     action.end()
 
 
-def test_the_action_installs_a_release(runner, releases, monkeypatch):
-    releases.files.update({f"/download/v1.2.3/{ARCHIVE}": GOOD, "/download/v1.2.3/SHA256SUMS": SUMS})
+@pytest.mark.parametrize(
+    ("inputs", "ref", "where"),
+    [
+        ({"version": "1.2.3"}, "v9.9.9", "download/v1.2.3"),
+        ({}, "v1.2.3", "download/v1.2.3"),
+        ({"version": "latest"}, "v9.9.9", "latest/download"),
+        ({}, "main", "latest/download"),
+    ],
+)
+def test_the_action_installs_a_release(runner, releases, monkeypatch, inputs, ref, where):
+    """The one that is asked for, or that of its own tag."""
+    releases.files.update({f"/{where}/{ARCHIVE}": GOOD, f"/{where}/SHA256SUMS": SUMS})
+    monkeypatch.setenv("GITHUB_ACTION_REF", ref)
     monkeypatch.setenv("PLUMBLINE_RELEASES", releases.url)
-    action = runner(version="1.2.3", flags="--http")
+    action = runner(flags="--http", **inputs)
     done = action.run()
     assert done.returncode == 0, done.stdout + done.stderr
     with pytest.raises(urllib.error.HTTPError) as refused:  # it is there, and nobody has given a token

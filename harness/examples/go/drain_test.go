@@ -33,7 +33,13 @@ func world(t *testing.T) (*World, kubernetes.Interface) {
 	t.Helper()
 	world, err := server.World()
 	check(t, err)
-	t.Cleanup(func() { check(t, world.Close()) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			transcript, _ := world.Transcript()
+			t.Log(transcript)
+		}
+		check(t, world.Close())
+	})
 	client, err := kubernetes.NewForConfig(world.Config)
 	check(t, err)
 	return world, client

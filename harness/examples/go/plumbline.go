@@ -100,7 +100,13 @@ func (w *World) Advance(duration string) error {
 	return w.server.call("POST", w.path("clock"), map[string]string{"advance": duration}, nil)
 }
 
-// Fault arms a fault rule, in the form of /plumbline/openapi.json.
+// Transcript returns all requests that clients have made, as text, with what each has changed.
+func (w *World) Transcript() (string, error) {
+	text, err := w.server.send("GET", w.path("transcript"), nil)
+	return string(text), err
+}
+
+// Fault arms a fault rule: words such as "POST pods/* 500", or the form of /plumbline/openapi.json.
 func (w *World) Fault(rule any) error {
 	return w.server.call("POST", w.path("faults"), rule, nil)
 }
@@ -114,31 +120,34 @@ func (w *World) path(part string) string {
 	return "/plumbline/worlds/" + w.name + "/plumbline/" + part
 }
 
-// call sends a request of the control API.
+// call sends a request of the control API and reads its reply.
 func (s *Server) call(method, path string, body, reply any) error {
 	content, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
+	text, err := s.send(method, path, content)
+	if err != nil || reply == nil {
+		return err
+	}
+	return json.Unmarshal(text, reply)
+}
+
+// send sends a request of the control API.
+func (s *Server) send(method, path string, content []byte) ([]byte, error) {
 	request, err := http.NewRequest(method, s.url+path, bytes.NewReader(content))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	request.Header.Set("Content-Type", "application/json")
 	response, err := s.client.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
+	if err == nil && response.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s", method, path, text)
 	}
-	if response.StatusCode >= 300 {
-		return fmt.Errorf("%s %s: %s", method, path, text)
-	}
-	if reply == nil {
-		return nil
-	}
-	return json.Unmarshal(text, reply)
+	return text, err
 }

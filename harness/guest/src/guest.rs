@@ -28,7 +28,6 @@ impl Guest {
                 program: program.into(),
                 arguments: Vec::new(),
                 variables: Vec::new(),
-                has_empty_environment: false,
                 directory: None,
                 standard: [Stdio::Inherit, Stdio::Inherit, Stdio::Inherit],
             },
@@ -37,6 +36,7 @@ impl Guest {
                 seed: None,
                 network: Network::Private,
                 is_manual: false,
+                has_own_clock: false,
                 virtual_limit: None,
                 real_limit: None,
                 process_limit: 4096,
@@ -71,14 +71,6 @@ impl Guest {
     #[must_use]
     pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
         self.command.variables.push((name.as_ref().to_owned(), None));
-        self
-    }
-
-    /// Begins with an empty environment instead of that of the calling process.
-    #[must_use]
-    pub fn env_clear(mut self) -> Self {
-        self.command.variables.clear();
-        self.command.has_empty_environment = true;
         self
     }
 
@@ -138,14 +130,22 @@ impl Guest {
         self
     }
 
-    /// Limits the virtual time.
+    /// Obeys orders of the command's own process only, not those of programs that it starts. The report names programs
+    /// that have tried to move time.
+    #[must_use]
+    pub fn own_clock(mut self) -> Self {
+        self.settings.has_own_clock = true;
+        self
+    }
+
+    /// Limits the virtual time. At the limit the command gets `SIGTERM`; everything is killed after the grace.
     #[must_use]
     pub fn virtual_limit(mut self, limit: Duration) -> Self {
         self.settings.virtual_limit = Some(limit);
         self
     }
 
-    /// Limits the real time.
+    /// Limits the real time, with the same end.
     #[must_use]
     pub fn real_limit(mut self, limit: Duration) -> Self {
         self.settings.real_limit = Some(limit);
@@ -168,7 +168,8 @@ impl Guest {
         self
     }
 
-    /// Sets the real time between `SIGTERM` and `SIGKILL` of [`Running::terminate`]. The default is 5 s.
+    /// Sets the real time between `SIGTERM` and `SIGKILL`, after a limit of time and of [`Running::terminate`]. The
+    /// default is 5 s.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.settings.grace = grace;

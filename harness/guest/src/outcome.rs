@@ -15,8 +15,8 @@ use crate::report::Report;
 pub enum GuestError {
     /// The machine is none on which programs can be traced.
     #[error(
-        "programs run in virtual time on Linux on x86-64 only, not on {os} on {arch}: use the container image of \
-         plumbline for linux/amd64"
+        "programs run in virtual time on Linux on x86-64 only, not on {os} on {arch}: run this in a container for \
+         linux/amd64"
     )]
     Unsupported {
         /// The operating system.
@@ -112,7 +112,7 @@ impl End {
         match self {
             Self::VirtualLimit => Some("the limit of virtual time was reached (--limit)"),
             Self::RealLimit => Some("the limit of real time was reached (--real-limit)"),
-            Self::TooManyProcesses => Some("there were more processes than permitted"),
+            Self::TooManyProcesses => Some("there were more processes than permitted (plumbline-guest --processes)"),
             Self::Exited | Self::Terminated => None,
         }
     }

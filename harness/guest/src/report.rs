@@ -15,6 +15,8 @@ pub struct UnvirtualCall {
     pub program: String,
     /// The number of times.
     pub count: u64,
+    /// True if it failed for that reason, or was without effect; false if it took place in real time.
+    pub is_refused: bool,
 }
 
 /// A program that ran so long without rest that time had to move while it ran.
@@ -95,7 +97,9 @@ impl Report {
         let free = MOST_SPINS.saturating_sub(self.spins.len());
         self.spins.extend(other.spins.iter().take(free).cloned());
         for call in &other.unvirtual {
-            let is_same = |known: &&mut UnvirtualCall| (&known.call, &known.program) == (&call.call, &call.program);
+            let is_same = |known: &&mut UnvirtualCall| {
+                (&known.call, known.is_refused, &known.program) == (&call.call, call.is_refused, &call.program)
+            };
             match self.unvirtual.iter_mut().find(is_same) {
                 Some(known) => known.count += call.count,
                 None => self.unvirtual.push(call.clone()),
@@ -130,13 +134,16 @@ impl Display for Report {
             let place = if stack.is_empty() { String::new() } else { format!(", in {}", stack.join(" from ")) };
             writeln!(
                 f,
-                "busy: time crept after {:.1} s of processor time without rest; the busiest thread was {thread} \
-                 ({thread_id}) of {program}{place}",
+                "busy: after {:.1} s of processor time without rest, time moved on with the processors; the busiest \
+                 thread was {thread} ({thread_id}) of {program}{place}: it waits in a loop, or computes (compile before \
+                 the run)",
                 processor_time.as_secs_f64()
             )?;
         }
-        for UnvirtualCall { call, program, count } in &self.unvirtual {
-            writeln!(f, "not virtual: {call}, {count} times in {program}")?;
+        for UnvirtualCall { call, program, count, is_refused } in &self.unvirtual {
+            let kind = if *is_refused { "refused" } else { "in real time" };
+            let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
+            writeln!(f, "{kind}: {call}, {times} in {program}")?;
         }
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;
@@ -151,7 +158,7 @@ mod tests {
 
     #[test]
     fn accounts_of_runs_side_by_side_add_up() {
-        let call = |count| UnvirtualCall { call: "ptrace".into(), program: "gdb".into(), count };
+        let call = |count| UnvirtualCall { call: "ptrace".into(), program: "gdb".into(), count, is_refused: false };
         let run = |hours, millis, threads, count| Report {
             virtual_time: Duration::from_hours(hours),
             real_time: Duration::from_millis(millis),
@@ -172,12 +179,12 @@ mod tests {
         let report = Report {
             virtual_time: Duration::from_hours(1),
             real_time: Duration::from_millis(500),
-            unvirtual: vec![UnvirtualCall { call: "ptrace".into(), program: "gdb".into(), count: 2 }],
+            unvirtual: vec![UnvirtualCall { call: "ptrace".into(), program: "gdb".into(), count: 2, is_refused: true }],
             ..Report::default()
         };
         let text = report.to_string();
         assert!(text.starts_with("virtual time: 3600.000 s in 0.500 s of real time (7200 times as fast)\n"), "{text}");
-        assert!(text.ends_with("not virtual: ptrace, 2 times in gdb\n"), "{text}");
+        assert!(text.ends_with("refused: ptrace, 2 times in gdb\n"), "{text}");
         let json = serde_json::to_value(&report).expect("JSON");
         assert_eq!(json["virtual_time"], 3600.0);
         assert_eq!(json["unvirtual"][0]["count"], 2);

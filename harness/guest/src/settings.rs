@@ -69,7 +69,6 @@ pub(crate) struct Command {
     pub(crate) program: OsString,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) variables: Vec<(OsString, Option<OsString>)>,
-    pub(crate) has_empty_environment: bool,
     pub(crate) directory: Option<PathBuf>,
     pub(crate) standard: [Stdio; 3],
 }
@@ -81,6 +80,7 @@ pub(crate) struct Settings {
     pub(crate) seed: Option<u64>,
     pub(crate) network: Network,
     pub(crate) is_manual: bool,
+    pub(crate) has_own_clock: bool,
     pub(crate) virtual_limit: Option<Duration>,
     pub(crate) real_limit: Option<Duration>,
     pub(crate) process_limit: usize,

@@ -16,6 +16,8 @@ use crate::{Args, Failure};
 const FAILED: i32 = 100;
 /// Exit code of `plumbline` when no fixture is selected.
 const NOTHING: i32 = 4;
+/// An exploration had hardly begun when its budget was spent.
+const INCONCLUSIVE: i32 = 102;
 
 /// The suites that test one controller each.
 const SUITES: [&str; 4] = ["disruption", "podgc", "taint-eviction", "ttl"];
@@ -105,6 +107,7 @@ impl Runner {
         match code {
             // The remembered fixture may have been renamed.
             0 | NOTHING => Ok(None),
+            INCONCLUSIVE if self.explore.is_some() => Ok(None),
             FAILED if self.explore.is_some() => Ok(Some(first_finding(&self.report)?)),
             FAILED => Ok(Some(first_failure(&self.report)?)),
             // A panic of the whole harness or an out-of-memory kill counts as caught.

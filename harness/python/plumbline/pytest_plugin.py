@@ -106,6 +106,8 @@ def world(request: pytest.FixtureRequest, _plumbline_servers: _Servers) -> Itera
             _plumbline_servers.get(flags_of(options)) if options else request.getfixturevalue("plumbline_server")
         )
         world = server.world()
+        # What the cluster itself did at its start says nothing about a test.
+        request.node._plumbline_start = world.transcript()
     except PlumblineError as error:
         raise _failed(str(error)) from None
     yield world
@@ -168,7 +170,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     if call.when == "teardown" or not report.failed or not isinstance(world, World):
         return
     try:
-        lines = world.transcript().splitlines()
+        text = world.transcript()
+        start = getattr(item, "_plumbline_start", "")
+        lines = (text[len(start) :] if text.startswith(start) else text).splitlines()
     except PlumblineError as error:
         lines = [str(error)]
     if len(lines) > TRANSCRIPT_LINES:

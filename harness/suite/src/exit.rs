@@ -22,7 +22,7 @@ pub enum Exit {
     FixturesFailed,
     /// Two subjects differ, a replay came out differently, or a test of Kubernetes failed in a new way.
     Differ,
-    /// Nothing failed, but the machine was too busy to judge some fixtures.
+    /// Nothing failed, but the machine was too busy to judge some fixtures, or an exploration had hardly begun.
     Inconclusive,
 }
 
@@ -63,4 +63,5 @@ Exit codes:
   96   environment failure (no fixtures folder, unwritable output, …) or interrupted by a signal
   100  fixtures failed, a profile is not conformant, or explore has findings
   101  the two subjects of compare differ, or a replay came out differently
-  102  nothing failed, but some fixtures are inconclusive: the machine was too busy";
+  102  nothing failed, but some fixtures are inconclusive (the machine was too busy), or explore
+       tried less than a tenth of its plans";

@@ -5,7 +5,9 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use plumbline::time::Clock;
 use plumbline_guest::{Guest, Outcome, TIME_SOCKET};
@@ -27,10 +29,12 @@ impl ProgramTime {
     }
 }
 
-/// Returns true if this process lives in virtual time.
+/// Returns true if this process lives in virtual time: the tracer that its environment names is there. A shell may have
+/// kept the name of one that has ended.
 #[must_use]
 pub fn is_inside() -> bool {
-    std::env::var_os(TIME_SOCKET).is_some()
+    static IS_INSIDE: OnceLock<bool> = OnceLock::new();
+    *IS_INSIDE.get_or_init(|| std::env::var_os(TIME_SOCKET).is_some_and(|path| UnixStream::connect(path).is_ok()))
 }
 
 /// Returns a clock that shows the system's time: exact inside, where it moves only while all programs wait.

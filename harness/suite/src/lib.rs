@@ -49,6 +49,7 @@ pub mod guest;
 pub mod html;
 pub mod load;
 pub mod plan;
+pub(crate) mod plural;
 pub mod process;
 pub mod report;
 pub mod review;

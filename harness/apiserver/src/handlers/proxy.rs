@@ -1,5 +1,6 @@
 //! Connections into pods, nodes and services. Nothing runs behind this server, so a request ends with the code that
-//! kube-apiserver returns when the target is unreachable, and says so, unless annotations of the pod have an answer.
+//! kube-apiserver returns when the target is unreachable, and says so. For `exec` and `portforward`, annotations of the
+//! pod may have an answer.
 //!
 //! Follows `pkg/registry/core/{pod,node,service}` of Kubernetes 1.36.
 

@@ -1,5 +1,7 @@
 //! Reads a system call and its arguments, and plans how it is answered in virtual time. Pure.
 
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
 use super::arch::Call;
 use super::clocks::{Clocks, Family, GRAIN, NEVER, SECOND};
 
@@ -119,6 +121,8 @@ pub(crate) enum Plan {
     Pass,
     /// The kernel does it, and the report names it: it is not virtual.
     Note(&'static str),
+    /// The kernel does it: a connection to another machine, which there is not in a network of its own.
+    Connect(SocketAddr),
     /// It fails with an error number, or succeeds without an effect if that is 0, and the report names it.
     Refuse(&'static str, i32),
     /// It is answered without the kernel.
@@ -231,6 +235,7 @@ pub(crate) fn plan(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Opt
         .or_else(|| timer(call, memory))
         .or_else(|| socket(call, memory))
         .or_else(|| untraced_child(call, memory))
+        .or_else(|| connection(call, memory))
         .unwrap_or_else(|| other(call))
 }
 
@@ -241,6 +246,24 @@ fn untraced_child(call: &Call, memory: &impl Memory) -> Option<Plan> {
         && memory.read(call.arguments[0], &mut flags)
         && u64::from_ne_bytes(flags) & CLONE_UNTRACED != 0;
     is_untraced.then_some(Plan::Refuse("clone3(CLONE_UNTRACED)", libc::EPERM))
+}
+
+/// Plans a connection to another machine. An address begins with the number of its family and the port.
+fn connection(call: &Call, memory: &impl Memory) -> Option<Plan> {
+    if call.number != libc::SYS_connect {
+        return None;
+    }
+    let place = call.arguments[1];
+    let (mut head, mut rest) = ([0; 8], [0; 16]);
+    let [first, second, high, low, address @ ..] = memory.read(place, &mut head).then_some(head)?;
+    let address: IpAddr = match i32::from(u16::from_ne_bytes([first, second])) {
+        libc::AF_INET => address.into(),
+        libc::AF_INET6 if memory.read(place.checked_add(8)?, &mut rest) => Ipv6Addr::from(rest).to_canonical(),
+        _ => return None,
+    };
+    let port = u16::from_be_bytes([high, low]);
+    let is_outside = !address.is_loopback() && !address.is_unspecified();
+    is_outside.then_some(Plan::Connect((address, port).into()))
 }
 
 /// Plans a call that is not virtual.

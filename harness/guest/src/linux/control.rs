@@ -1,6 +1,7 @@
 //! The server of the time socket. The tracer's own thread answers, so that an order of a traced program is seen before
 //! time moves.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,6 +9,7 @@ use std::path::Path;
 
 use super::clocks::NEVER;
 use super::sys;
+use super::watch;
 use crate::protocol::{Order, Reading, Reply};
 
 /// The most bytes of orders that may wait.
@@ -30,6 +32,10 @@ pub(crate) struct Control {
     listener: UnixListener,
     clients: Vec<Client>,
     is_manual: bool,
+    /// The only process whose orders count, if not all do.
+    owner: Option<i32>,
+    /// The programs of other processes that have connected.
+    strangers: BTreeSet<String>,
 }
 
 impl Control {
@@ -37,7 +43,17 @@ impl Control {
     pub(crate) fn new(path: &Path, is_manual: bool) -> std::io::Result<Self> {
         let listener = UnixListener::bind(path)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { listener, clients: Vec::new(), is_manual })
+        Ok(Self { listener, clients: Vec::new(), is_manual, owner: None, strangers: BTreeSet::new() })
+    }
+
+    /// Refuses the orders of all processes but one.
+    pub(crate) fn obey_only(&mut self, process: i32) {
+        self.owner = Some(process);
+    }
+
+    /// Returns the names of programs whose orders were refused.
+    pub(crate) fn strangers(&self) -> &BTreeSet<String> {
+        &self.strangers
     }
 
     /// Returns the next moment at which a client wants to be answered, and the moment at which time has to stop.
@@ -65,6 +81,11 @@ impl Control {
             return false;
         }
         while let Ok((stream, _)) = self.listener.accept() {
+            let peer = sys::peer(stream.as_raw_fd()).unwrap_or_default();
+            if self.owner.is_some_and(|owner| owner != peer) {
+                self.strangers.insert(watch::thread_name(peer));
+                continue;
+            }
             let is_gone = stream.set_nonblocking(true).is_err();
             self.clients.push(Client { stream, input: Vec::new(), moment: None, has_events: false, is_gone });
         }
@@ -205,6 +226,22 @@ mod tests {
         drop(client);
         assert!(!control.receive(reading(8)));
         assert!(control.clients.is_empty());
+    }
+
+    #[test]
+    fn orders_of_others_than_the_owner_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let mut control = Control::new(&path, false).expect("a socket");
+        let own = std::process::id() as i32;
+        for (owner, is_obeyed) in [(own + 1, false), (own, true)] {
+            control.obey_only(owner);
+            let mut client = UnixStream::connect(&path).expect("a connection");
+            // The other end may be closed already.
+            let _ = client.write_all(b"manual\n");
+            control.receive(reading(0));
+            assert_eq!((control.is_manual(), control.strangers().len()), (is_obeyed, 1));
+        }
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Tracer {
             self.status = Some(status);
         }
         if libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSYS {
-            self.note("a system call of another machine (the kernel has killed the process)", thread);
+            self.note("a system call of another machine (the kernel has killed the process)", true, thread);
         }
         if let Some(process) = self.table.remove(thread) {
             self.timers.end(process);

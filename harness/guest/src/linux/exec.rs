@@ -50,13 +50,13 @@ impl Tracer {
             Rights::Group | Rights::Own => None,
         };
         if let Some((reason, call)) = refusal {
-            self.note(call, thread);
+            self.note(call, true, thread);
             if is_first {
                 self.refusal = Some(reason);
             }
             let _ = sys::kill(process, libc::SIGKILL);
         } else if rights == Rights::Group {
-            self.note("setgid program (it runs without the rights of its group)", thread);
+            self.note("setgid program (it runs without the rights of its group)", false, thread);
         }
         if let Some(entry) = self.table.threads.get_mut(&thread) {
             // The files of the thread that had this number before show that thread.

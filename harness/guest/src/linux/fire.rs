@@ -1,7 +1,7 @@
 //! Rest: due deadlines end their waits, clients are answered, and time moves on.
 
 use super::clocks::{NEVER, round_up};
-use super::state::Tracer;
+use super::state::{Phase, Tracer};
 use super::sys;
 use super::table::{Activity, Thread};
 use super::waits::next_random;
@@ -49,9 +49,12 @@ impl Tracer {
         let target = if moment < next { moment } else { target };
         if let Some(limit) = self.settings.virtual_limit.map(|limit| limit.as_nanos() as u64)
             && target > limit
+            && self.phase == Phase::Running
         {
             self.set_time(limit.max(now));
-            self.kill(End::VirtualLimit);
+            // The command's farewell is not part of the account.
+            self.limited_time = Some(self.clocks.elapsed);
+            self.terminate(libc::SIGTERM, End::VirtualLimit);
             return Progress::Some;
         }
         self.report.hops += 1;

@@ -54,7 +54,7 @@ pub(crate) fn prepare(command: Command, settings: &Settings, socket: &Path) -> R
 }
 
 fn prepare_command(command: Command, settings: &Settings, socket: &Path) -> io::Result<Launch> {
-    let inherited = std::env::vars_os().filter(|_| !command.has_empty_environment);
+    let inherited = std::env::vars_os();
     let mut variables: BTreeMap<OsString, OsString> = inherited.collect();
     for (name, value) in command.variables {
         match value {

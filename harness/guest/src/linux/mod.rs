@@ -133,6 +133,9 @@ fn trace(
     }
     tracer.set_time(0);
     let main = tracer.main.process;
+    if tracer.settings.has_own_clock {
+        tracer.control.obey_only(main);
+    }
     tracer.add(main, main, 0, Activity::Running);
     if let Err(error) = tracer.start_program(&program, started) {
         tracer.kill(End::Exited);

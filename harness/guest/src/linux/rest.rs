@@ -66,7 +66,8 @@ impl Tracer {
         for entry in self.table.threads.values_mut() {
             entry.sample = Some(entry.resting.unwrap_or_else(|| entry.watch.account()));
         }
-        // After the accounts: who has sent one since runs. Before the looks: the one that it wakes is no longer asleep.
+        // A packet on its way wakes its receiver later. A thread that sends one after this has run since its account
+        // was taken, and a receiver that was woken before this is found awake below.
         if self.backlog.is_waiting() {
             return false;
         }

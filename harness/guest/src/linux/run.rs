@@ -176,16 +176,19 @@ impl Tracer {
         let now = if order != 0 || self.settings.real_limit.is_some() { sys::real_monotonic() } else { 0 };
         match self.phase {
             Phase::Running if order == TERMINATE => {
-                if let Some(signal) = sys::end_signal() {
-                    // The command may have ended at this moment.
-                    let _ = sys::kill(self.main.process, signal);
+                match sys::end_signal() {
+                    Some(signal) => self.terminate(signal, End::Terminated),
+                    // The terminal has sent it to the command, too.
+                    None => self.begin_end(End::Terminated),
                 }
-                self.end = End::Terminated;
-                self.phase = Phase::Ending(now + self.settings.grace.as_nanos() as u64);
             }
             Phase::Running | Phase::Ending(_) if order >= KILL => self.kill(End::Terminated),
-            Phase::Ending(end) if now >= end => self.kill(End::Terminated),
-            Phase::Running | Phase::Ending(_) => {
+            Phase::Ending(end) => {
+                if sys::real_monotonic() >= end {
+                    self.kill(self.end);
+                }
+            }
+            Phase::Running => {
                 let limit = self.settings.real_limit.map(|limit| self.start + limit.as_nanos() as u64);
                 if limit.is_some_and(|limit| now >= limit) {
                     let busy = self.busy.map(|thread| (watch::thread_name(thread), self.table.program(thread)));
@@ -195,11 +198,23 @@ impl Tracer {
                              outside"
                         ));
                     }
-                    self.kill(End::RealLimit);
+                    self.terminate(libc::SIGTERM, End::RealLimit);
                 }
             }
             Phase::Killing => {}
         }
+    }
+
+    /// Asks the command to end, and gives it the grace.
+    pub(crate) fn terminate(&mut self, signal: i32, end: End) {
+        // It may have ended at this moment.
+        let _ = sys::kill(self.main.process, signal);
+        self.begin_end(end);
+    }
+
+    fn begin_end(&mut self, end: End) {
+        self.end = end;
+        self.phase = Phase::Ending(sys::real_monotonic() + self.settings.grace.as_nanos() as u64);
     }
 
     /// Kills what the command has left running. Others that end because it has ended are given the time to do so.

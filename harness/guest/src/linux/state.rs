@@ -1,6 +1,7 @@
 //! The state of the tracer.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 
@@ -20,7 +21,7 @@ use super::timers::Timers;
 use crate::outcome::End;
 use crate::protocol::Reading;
 use crate::report::{Report, UnvirtualCall};
-use crate::settings::Settings;
+use crate::settings::{Network, Settings};
 
 /// The phase of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +51,7 @@ pub(crate) struct Tracer {
     pub(crate) batches: Vec<Batch>,
     pub(crate) control: Control,
     pub(crate) report: Report,
-    unvirtual: BTreeMap<(&'static str, String), u64>,
+    unvirtual: BTreeMap<(&'static str, bool, String), u64>,
     /// Threads that stopped before their parent announced them.
     pub(crate) unannounced: BTreeSet<i32>,
     /// Threads that look for children that have ended, once all events are handled.
@@ -85,6 +86,8 @@ pub(crate) struct Tracer {
     pub(crate) last_probe: u64,
     pub(crate) next_orders: u64,
     pub(crate) next_look: u64,
+    /// The virtual time at which the limit was reached.
+    pub(crate) limited_time: Option<u64>,
     /// The real time until which a yield is taken to last long.
     pub(crate) crowded_until: u64,
     /// The processor time of processes that have ended since the last rest, and that at which time crept last.
@@ -148,6 +151,7 @@ impl Tracer {
             next_orders: 0,
             next_look: 0,
             crowded_until: 0,
+            limited_time: None,
             ended_time: 0,
             crept: 0,
         }
@@ -177,9 +181,20 @@ impl Tracer {
         }
     }
 
-    /// Records a call that is not virtual.
-    pub(crate) fn note(&mut self, call: &'static str, thread: i32) {
-        *self.unvirtual.entry((call, self.table.program(thread))).or_default() += 1;
+    /// Records a call that is not virtual, and true if it was refused.
+    pub(crate) fn note(&mut self, call: &'static str, is_refused: bool, thread: i32) {
+        *self.unvirtual.entry((call, is_refused, self.table.program(thread))).or_default() += 1;
+    }
+
+    /// Records a connection to another machine, which there is not in a network of its own.
+    pub(crate) fn note_connection(&mut self, address: SocketAddr, thread: i32) {
+        if self.settings.network == Network::Private {
+            let program = self.table.program(thread);
+            self.warn(format!(
+                "{program} connects to {address}, outside: programs here have a loopback device only; do it before the \
+                 run, or use --network shared"
+            ));
+        }
     }
 
     /// Records a warning, once.
@@ -192,13 +207,23 @@ impl Tracer {
     /// Returns the finished report.
     pub(crate) fn finish(&mut self) -> Report {
         use std::time::Duration;
+        let strangers: Vec<String> = self.control.strangers().iter().cloned().collect();
+        for program in strangers {
+            self.warn(format!("{program} tried to move the time, which is not its own; its orders were refused"));
+        }
         let mut report = std::mem::take(&mut self.report);
-        report.virtual_time = Duration::from_nanos(self.clocks.elapsed);
+        report.virtual_time = Duration::from_nanos(self.limited_time.unwrap_or(self.clocks.elapsed));
         report.real_time = Duration::from_nanos(sys::real_monotonic() - self.start);
         report.tracer_time = Duration::from_nanos(sys::processor_time());
         let unvirtual = std::mem::take(&mut self.unvirtual).into_iter();
-        report.unvirtual =
-            unvirtual.map(|((call, program), count)| UnvirtualCall { call: call.to_owned(), program, count }).collect();
+        report.unvirtual = unvirtual
+            .map(|((call, is_refused, program), count)| UnvirtualCall {
+                call: call.to_owned(),
+                program,
+                count,
+                is_refused,
+            })
+            .collect();
         report
     }
 

@@ -458,6 +458,17 @@ pub(crate) fn is_readable(files: &[RawFd]) -> bool {
     wait_readable(files, 0)
 }
 
+/// Returns the process at the other end of a Unix socket.
+pub(crate) fn peer(socket: RawFd) -> Option<i32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `peer`, which has that size.
+    let result = unsafe {
+        libc::getsockopt(socket, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut length)
+    };
+    (result == 0).then_some(peer.pid)
+}
+
 /// Waits until one of the files has something to read, or so many nanoseconds. Returns true if one has.
 pub(crate) fn wait_readable(files: &[RawFd], nanoseconds: u64) -> bool {
     let poll = |file: &RawFd| libc::pollfd { fd: *file, events: libc::POLLIN, revents: 0 };

@@ -21,7 +21,7 @@ impl Tracer {
         self.has_timeouts = true;
         let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
         if sys::cannot_share(process, file) {
-            self.note("VTIME of a terminal (a sandbox forbids pidfd_getfd)", thread);
+            self.note("VTIME of a terminal (a sandbox forbids pidfd_getfd)", false, thread);
         }
         self.resume(thread, 0);
     }

@@ -40,11 +40,15 @@ impl Tracer {
         match plan {
             Plan::Pass => self.resume(thread, 0),
             Plan::Note(name) => {
-                self.note(name, thread);
+                self.note(name, false, thread);
+                self.resume(thread, 0);
+            }
+            Plan::Connect(address) => {
+                self.note_connection(address, thread);
                 self.resume(thread, 0);
             }
             Plan::Refuse(name, error) => {
-                self.note(name, thread);
+                self.note(name, true, thread);
                 self.answer(thread, &mut registers, -i64::from(error));
             }
             Plan::Answer(result, writes) => {
@@ -110,7 +114,7 @@ impl Tracer {
             Plan::SetTimerFile(file, is_absolute, setting, old) => {
                 let Some(before) = self.timers.set_file((process, file), &clocks, is_absolute, setting) else {
                     if sys::cannot_share(process, file) {
-                        self.note("timerfd_settime (a sandbox forbids pidfd_getfd)", thread);
+                        self.note("timerfd_settime (a sandbox forbids pidfd_getfd)", false, thread);
                     }
                     return None;
                 };

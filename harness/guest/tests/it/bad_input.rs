@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use plumbline_guest::{End, Guest, GuestError};
 
-use super::support::{python, run, shell, skip, start};
+use super::support::{python, python_program, run, shell, skip, start};
 
 #[test]
 fn programs_that_cannot_be_executed_are_errors() {
@@ -64,7 +64,7 @@ fn limits_end_everything() {
     assert_eq!(finished.outcome.report.virtual_time, Duration::from_secs(3601));
     let (reader, writer) = std::io::pipe().expect("a pipe");
     let outcome = Guest::new("cat").stdin(reader).real_limit(Duration::from_millis(300)).run().expect("an outcome");
-    assert_eq!((outcome.end, outcome.status.signal()), (End::RealLimit, Some(9)));
+    assert_eq!((outcome.end, outcome.status.signal()), (End::RealLimit, Some(15)));
     drop(writer);
     let bomb = "bomb() { sleep 1000 & bomb & wait; }; bomb";
     let finished = run(shell(bomb).process_limit(50));
@@ -226,4 +226,55 @@ for linger in (0, 5): socket.socket().setsockopt(socket.SOL_SOCKET, socket.SO_LI
     ];
     assert_eq!(names, expected);
     assert!(finished.report().unvirtual.iter().all(|call| call.count == 1 && call.program.starts_with("python")));
+    let real: Vec<bool> = finished.report().unvirtual.iter().map(|call| call.is_refused).collect();
+    assert_eq!(real, [true, true, true, false, true, false, true, false]);
+}
+
+#[test]
+fn a_command_hears_of_a_limit_before_it_is_killed() {
+    let script = "trap 'date +%H:%M; exit 3' TERM; sleep 1d & wait";
+    for (script, farewells) in [(script, 1), ("trap '' TERM; while :; do sleep 1d; done", 0)] {
+        let guest = shell(script).virtual_limit(Duration::from_hours(2)).grace(Duration::from_millis(300));
+        let finished = run(guest);
+        let report = finished.report();
+        assert_eq!((finished.outcome.end, report.virtual_time), (End::VirtualLimit, Duration::from_hours(2)));
+        assert_eq!((finished.outcome.exit_code(), finished.output.lines().count()), (124, farewells), "{finished:?}");
+    }
+}
+
+#[test]
+fn connections_to_other_machines_are_named() {
+    let finished = run(python(
+        "
+import socket
+for family, address in ((socket.AF_INET, '192.0.2.7'), (socket.AF_INET6, '2001:db8::7'), (socket.AF_INET, '127.0.0.1')):
+    try: socket.socket(family, socket.SOCK_DGRAM).connect((address, 53))
+    except OSError as error: pass
+",
+    ));
+    let text = finished.outcome.to_string();
+    if !text.contains("no network namespace of its own") {
+        assert!(text.contains(" connects to 192.0.2.7:53, outside") && text.contains("[2001:db8::7]:53"), "{text}");
+    }
+    assert!(!text.contains("127.0.0.1"), "{text}");
+}
+
+#[test]
+fn only_the_owner_moves_a_clock_of_its_own() {
+    let script = "
+import os, socket, subprocess, sys, time
+if len(sys.argv) == 1: subprocess.run([sys.executable, __file__, 'child'])
+clock = socket.socket(socket.AF_UNIX)
+clock.connect(os.environ['PLUMBLINE_TIME_SOCKET'])
+try: clock.sendall(b'advance 1h\\n'); print(len(clock.recv(200)) > 0)
+except OSError: print(False)
+";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("clock.py");
+    std::fs::write(&file, script).expect("a file");
+    let finished = run(Guest::new(python_program()).arg(&file).own_clock());
+    assert_eq!(finished.lines(), ["False", "True"], "{finished:?}");
+    assert_eq!(finished.report().virtual_time, Duration::from_hours(1));
+    let text = finished.outcome.to_string();
+    assert!(text.contains(" tried to move the time, which is not its own; its orders were refused"), "{text}");
 }

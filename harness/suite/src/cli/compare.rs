@@ -11,9 +11,8 @@ use plumbline::fixture::Fixture;
 use plumbline::transcript::by_object::{by_object, slowest_start};
 
 use super::environment::{CommandArgs, EnvironmentArgs};
-use super::run::output;
 use super::select::Selection;
-use super::{CliError, hint, notify};
+use super::{CliError, hint, notify, output_file};
 use crate::cluster::ClusterTime;
 use crate::conformance::compare::{CompareOptions, ComparedRun, Comparison, compare};
 use crate::exit::Exit;
@@ -161,7 +160,7 @@ fn show(
     runs: [&TimelineTexts; 2],
     [a, b]: &[Option<String>; 2],
 ) -> Result<(), CliError> {
-    let mut out = output(args.output.as_deref())?;
+    let mut out = output_file::create(args.output.as_deref())?;
     match args.format {
         CompareFormat::Json => {
             serde_json::to_writer_pretty(&mut out, comparison).map_err(io::Error::from)?;

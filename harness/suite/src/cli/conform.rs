@@ -11,7 +11,7 @@ use super::environment::{EnvironmentArgs, SubjectKind};
 use super::guests::FixturesApart;
 use super::select::FixturesFolder;
 use super::site::SiteAfterRun;
-use super::{CliError, environment, notify, run};
+use super::{CliError, environment, notify, output_file};
 use crate::conformance::archive::EVIDENCE;
 use crate::conformance::deviations::{self, Deviation};
 use crate::conformance::history;
@@ -91,6 +91,8 @@ struct ConformInputs {
 
 /// Runs the verb. `explain_flags` are the flags with which `explain` runs the same subject on the same fixtures.
 pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliError> {
+    // Before all fixtures are read, which takes a while.
+    check_subject(args, &Implementation::load(&args.implementation).map_err(CliError::BadFixtures)?)?;
     let mut given = read(args)?;
     if args.environment.names_features() {
         let message =
@@ -102,15 +104,12 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
                        (`run --tolerance` shows the results on a slow machine)";
         return Err(CliError::Usage(message.to_owned()));
     }
-    check_subject(args, &given.claim)?;
-    if args.out.exists() && !args.out.is_dir() {
-        return Err(CliError::Environment(format!("unable to write to {}: it is no folder", args.out.display())));
-    }
     if let Some(path) = &args.output {
-        run::ensure_writable(path)?;
+        output_file::ensure_writable(path)?;
     }
     let made = args.out.join(YAML);
     let site = args.site.as_ref().map(|folder| SiteAfterRun::new(folder, &made)).transpose()?;
+    output_file::ensure_writable_folder(&args.out)?;
     let of_profile = Controller::parse(&args.profile);
     let added = of_profile.filter(|_| args.environment.takes_controllers_from_profile());
     let added = added.map_or_else(String::new, |controller| format!(" --subject-controllers {controller}"));
@@ -132,7 +131,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let terminal = Terminal::new(io::stderr().lock(), args.colour.is_on(progress), progress);
     let terminal = terminal.with_explain_flags(environment.with_seed(&flags).trim_start());
     let title = format!("plumbline: {} {}", given.claim.project, given.claim.version);
-    let page = |file| Ok::<_, CliError>(Html::new(run::output(Some(file))?, &title, &given.fixtures));
+    let page = |file| Ok::<_, CliError>(Html::new(output_file::create(Some(file))?, &title, &given.fixtures));
     let page = args.output.as_deref().map(page).transpose()?;
     let mut all = ConformReporter { writer, terminal: terminal.with_page(args.output.as_deref()), page };
     let run = suite::run(&plan, &environment.test_bed, environment.options, &mut all);

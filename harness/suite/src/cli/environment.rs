@@ -26,7 +26,7 @@ use crate::process::signals;
 use crate::process::tempdir::RunDir;
 use crate::runner::guests::FixtureGuestError;
 use crate::runner::suite::{self, RunOptions, StartUp, TestBed};
-use crate::subject::command::Command;
+use crate::subject::command::{Command, misspelt_placeholder};
 use crate::subject::external::External;
 use crate::subject::in_process::InProcess;
 use crate::subject::none::NoSubject;
@@ -649,11 +649,10 @@ impl EnvironmentArgs {
             }
             (_, Some(_)) => return Err(CliError::Usage("--command requires --subject command".to_owned())),
         };
-        let argv = shell_words::split(command).map_err(|error| CliError::Usage(format!("--command: {error}")))?;
-        let Some(program) = argv.first() else { return Err(CliError::Usage("--command is empty".to_owned())) };
-        let name = Path::new(program).file_name().map(|name| name.to_string_lossy().into_owned());
+        let (program, argv) = command_line(command)?;
+        let name = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
         Ok(Arc::new(Command {
-            name: self.about.subject_name.clone().or(name).unwrap_or_else(|| program.clone()),
+            name: self.about.subject_name.clone().or(name).unwrap_or(program),
             argv,
             env: self.about.command_env.clone(),
             controllers: self.about.subject_controllers.iter().copied().collect(),
@@ -754,6 +753,16 @@ fn companion(text: &str) -> Result<(Controller, String), ValueError> {
 pub fn controller(text: &str) -> Result<Controller, ValueError> {
     let known = || Controller::ALL.map(Controller::as_str).join(", ");
     Controller::parse(text).ok_or_else(|| ValueError::new(format!("unknown controller; known: {}", known())))
+}
+
+/// Returns the program of a command line, and all its words.
+pub(super) fn command_line(command: &str) -> Result<(String, Vec<String>), CliError> {
+    let argv = shell_words::split(command).map_err(|error| CliError::Usage(format!("--command: {error}")))?;
+    let Some(program) = argv.first() else { return Err(CliError::Usage("--command is empty".to_owned())) };
+    if let Some((word, near)) = misspelt_placeholder(&argv) {
+        return Err(CliError::Usage(format!("--command: there is no placeholder {word}; did you mean {near}?")));
+    }
+    Ok((program.clone(), argv))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use plumbline::fixture::Fixture;
 
 use super::environment::EnvironmentArgs;
 use super::select::{FixturesFolder, Selection};
-use super::{CliError, notify, run};
+use super::{CliError, notify, output_file, run};
 use crate::exit::Exit;
 use crate::html::Html;
 use crate::plan::{Capabilities, Filter, Plan};
@@ -66,7 +66,7 @@ pub(super) fn main(args: &ExplainArgs) -> Result<Exit, CliError> {
     // A fixture that is asked for by name is shown even if the subject does not declare its feature.
     offered.features.insert("*".to_owned());
     let plan = Plan::new(&fixtures, &offered, &Filter::default());
-    let mut out = run::output(args.output.as_deref())?;
+    let mut out = output_file::create(args.output.as_deref())?;
     if args.format == ExplainFormat::Html {
         let title = format!("Fixtures of {} on {}", test_bed.subject.name(), test_bed.cluster.name());
         let report = suite::run(&plan, test_bed, environment.options, &mut Html::new(out, &title, &fixtures));

@@ -1,7 +1,6 @@
 //! `plumbline explore`: injects faults into the histories of fixtures and judges the runs without their expectations.
 
-use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use plumbline::transcript::render::{render, to_text};
 use super::explore_program::{self, ProgramArgs};
 use super::select::{FixturesFolder, Selection};
 use super::value::ValueError;
-use super::{CliError, notify};
+use super::{CliError, notify, output_file};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::explore::findings::page::page;
@@ -149,6 +148,8 @@ fn shard_of(text: &str, index: Option<&str>) -> Result<(u64, u64), ValueError> {
 /// Runs the verb.
 pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
     signals::install();
+    args.output.iter().try_for_each(|path| output_file::ensure_writable(path))?;
+    args.keep.iter().try_for_each(|folder| output_file::ensure_writable_folder(folder))?;
     if let Some(command) = args.program.command() {
         return explore_program::main(command, args);
     }
@@ -191,8 +192,7 @@ pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
         }
     });
     let explored = if args.strategy == Strategy::Random { &[][..] } else { &chosen[..] };
-    let rules: BTreeSet<String> = explored.iter().flat_map(|fixture| fixture.rules.iter().cloned()).collect();
-    let mut report = ExploreReport::new(test_bed.subject.name(), &options, &exploration, canary, &rules);
+    let mut report = ExploreReport::new(test_bed.subject.name(), &options, &exploration, canary, explored);
     if !args.no_shrink {
         shrink_all(&mut report, &chosen, &test_bed, &exploration);
     }
@@ -263,6 +263,8 @@ fn exit(report: &ExploreReport) -> Exit {
         Exit::Environment
     } else if report.fixtures == 0 && report.worlds == 0 {
         Exit::NothingSelected
+    } else if report.is_too_short() {
+        Exit::Inconclusive
     } else {
         Exit::Ok
     }
@@ -281,16 +283,11 @@ fn shrink_all(report: &mut ExploreReport, fixtures: &[Fixture], test_bed: &TestB
 
 /// Writes the shrunk findings as fixtures.
 fn keep(folder: &Path, report: &ExploreReport) -> Result<(), CliError> {
-    let failed =
-        |path: &Path, error: io::Error| CliError::Environment(format!("unable to write {}: {error}", path.display()));
-    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    for finding in &report.findings {
-        if let Some(text) = &finding.fixture {
-            let path = folder.join(format!("{}.yaml", finding.file_name()));
-            fs::write(&path, text).map_err(|error| failed(&path, error))?;
-        }
-    }
-    Ok(())
+    let fixtures = report.findings.iter().filter_map(|finding| {
+        let text = finding.fixture.as_deref()?;
+        Some((format!("{}.yaml", finding.file_name()), text))
+    });
+    output_file::write_all(folder, fixtures)
 }
 
 pub(super) fn line(progress: &Progress, budget: Option<Duration>) -> String {
@@ -307,7 +304,7 @@ pub(super) fn line(progress: &Progress, budget: Option<Duration>) -> String {
 }
 
 fn write(args: &ExploreArgs, report: &ExploreReport) -> Result<(), CliError> {
-    let mut out = output(args.output.as_deref())?;
+    let mut out = output_file::create(args.output.as_deref())?;
     match args.format {
         ExploreFormat::Human | ExploreFormat::Junit => report.write_text(out)?,
         ExploreFormat::Json => report.write_json(out)?,
@@ -317,14 +314,6 @@ fn write(args: &ExploreArgs, report: &ExploreReport) -> Result<(), CliError> {
         }
     }
     Ok(())
-}
-
-/// Opens the file of the report, or standard output.
-pub(super) fn output(path: Option<&Path>) -> Result<Box<dyn Write>, CliError> {
-    let Some(path) = path else { return Ok(Box::new(BufWriter::new(super::stdout()))) };
-    let file = File::create(path)
-        .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
-    Ok(Box::new(BufWriter::new(file)))
 }
 
 /// Runs one plan and shows it.

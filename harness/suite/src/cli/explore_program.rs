@@ -19,7 +19,7 @@ use super::environment::{self, variable};
 use super::explore::{self, ExploreArgs, ExploreFormat};
 use super::manifests::{self, SeedObject};
 use super::value::ValueError;
-use super::{CliError, notify, serve};
+use super::{CliError, notify, output_file, serve};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::explore::programs::candidates::FaultProfile;
@@ -27,7 +27,7 @@ use crate::explore::programs::job::{ExploredProgram, Facts, PlannedFault, Scenar
 use crate::explore::programs::launch::Launcher;
 use crate::explore::programs::oracles::{self, ORACLES};
 use crate::explore::programs::page::page;
-use crate::explore::programs::reference::Reference;
+use crate::explore::programs::reference::{Reference, ReferenceError};
 use crate::explore::programs::report::{ProgramReport, ScenarioReport};
 use crate::explore::programs::search::{self, Delayed, Explored, ProgramOptions, ScenarioSubject};
 use crate::explore::programs::shrink::shrink;
@@ -147,20 +147,24 @@ impl ProgramArgs {
     }
 
     fn program(&self, command: &str) -> Result<ExploredProgram, CliError> {
-        let argv = shell_words::split(command).map_err(|error| CliError::Usage(format!("--command: {error}")))?;
-        let Some(first) = argv.first() else { return Err(CliError::Usage("--command is empty".to_owned())) };
+        let (first, argv) = environment::command_line(command)?;
+        if !process::is_program(&first) {
+            return Err(CliError::Environment(format!(
+                "unable to start {first}: there is no such file; give --command a path, or the name of a program in PATH"
+            )));
+        }
         let stem = |path: &str| Path::new(path).file_stem().map(|name| name.to_string_lossy().into_owned());
         // An interpreter says less than its script.
-        let interprets = stem(first).is_some_and(|name| INTERPRETERS.iter().any(|it| name.starts_with(it)));
+        let interprets = stem(&first).is_some_and(|name| INTERPRETERS.iter().any(|it| name.starts_with(it)));
         let is_script = |word: &&String| interprets && !word.starts_with('-') && Path::new(word).is_file();
-        let name = stem(argv.iter().skip(1).find(is_script).unwrap_or(first));
+        let name = stem(argv.iter().skip(1).find(is_script).unwrap_or(&first));
         let like = self.like.is_some().then(|| ["--like", "kind"].map(str::to_owned));
         let mut around: Vec<String> = like.into_iter().flatten().collect();
         let flags = self.serve_flags.as_deref().unwrap_or_default();
         around.extend(shell_words::split(flags).map_err(|error| CliError::Usage(format!("--serve-flags: {error}")))?);
         serve::around(&around).map_err(|error| CliError::Usage(format!("--serve-flags: {error}")))?;
         Ok(ExploredProgram {
-            name: name.unwrap_or_else(|| first.clone()),
+            name: name.unwrap_or(first),
             argv,
             env: self.command_env.clone(),
             http: self.http,
@@ -345,11 +349,13 @@ fn explored(
             Ok(reference) => reference,
             Err(_) if given.is_some() => continue,
             Err(why) => {
-                report.scenarios.push(ScenarioReport::refused(&subject.fixture.id, &file, why.to_string()));
+                report.scenarios.push(unexplored(subject, &file, &why));
                 continue;
             }
         };
         tell_divergence(&reference);
+        let has_kubelet = subject.program.around.iter().any(|flag| matches!(&**flag, "--like" | "--kubelet"));
+        let remarks = reference.remarks(has_kubelet);
         // The runs without faults count.
         let left = args.budget.map(|budget| budget.saturating_sub(stopwatch.elapsed()));
         let options = &ProgramOptions { budget: left, ..options.clone() };
@@ -373,10 +379,20 @@ fn explored(
         if let Some((why, count)) = explored.failed.as_ref().filter(|(_, count)| *count == explored.tried as u64) {
             failed = Some(format!("all {count} runs with faults failed: {why}"));
         }
-        report.scenarios.push(ScenarioReport::new(&explored, &file, &fixtures));
+        report.scenarios.push(ScenarioReport { remarks, ..ScenarioReport::new(&explored, &file, &fixtures) });
     }
     write(args, &report)?;
     exit(&report, failed)
+}
+
+/// Returns the report of a scenario whose run without faults failed. A signal ends the program as well, which says
+/// nothing about it.
+fn unexplored(subject: &ScenarioSubject, file: &str, why: &ReferenceError) -> ScenarioReport {
+    let id = &subject.fixture.id;
+    match signals::requested() {
+        Some(_) => ScenarioReport::left_out(id, file, reason_to_end(None, false).unwrap_or_default()),
+        None => ScenarioReport::refused(id, file, why.to_string()),
+    }
 }
 
 /// Returns the reason for which no other scenario is explored. `budget` is the time that is left.
@@ -391,7 +407,7 @@ fn reason_to_end(budget: Option<Duration>, found: bool) -> Option<String> {
 }
 
 fn write(args: &ExploreArgs, report: &ProgramReport) -> Result<(), CliError> {
-    let mut out = explore::output(args.output.as_deref())?;
+    let mut out = output_file::create(args.output.as_deref())?;
     match args.format {
         ExploreFormat::Human => report.write_text(out)?,
         ExploreFormat::Json => report.write_json(out)?,
@@ -409,17 +425,21 @@ fn exit(report: &ProgramReport, failed: Option<String>) -> Result<Exit, CliError
     if report.has_findings() {
         return Ok(Exit::FixturesFailed);
     }
-    if let Some(why) = failed {
-        return Err(CliError::Environment(why));
-    }
-    if report.scenarios.iter().any(|scenario| scenario.refused.is_some()) {
-        return Ok(Exit::Refuted);
-    }
     if let Some(signal) = signals::requested() {
         notify(&format!("plumbline: interrupted by {signal}; the report covers the runs before it"));
         return Ok(Exit::Environment);
     }
-    Ok(Exit::Ok)
+    if let Some(why) = failed {
+        return Err(CliError::Environment(why));
+    }
+    let scenarios = &report.scenarios;
+    Ok(if scenarios.iter().any(|scenario| scenario.refused.is_some()) {
+        Exit::Refuted
+    } else if scenarios.iter().any(|scenario| scenario.too_few().is_some()) {
+        Exit::Inconclusive
+    } else {
+        Exit::Ok
+    })
 }
 
 /// Shrinks the findings. Returns the scenarios by fingerprint.
@@ -452,16 +472,11 @@ fn shrunk(
 
 /// Writes the shrunk findings as scenarios.
 fn keep(folder: &Path, explored: &Explored, fixtures: &BTreeMap<String, String>) -> Result<(), CliError> {
-    let failed =
-        |path: &Path, error: io::Error| CliError::Environment(format!("unable to write {}: {error}", path.display()));
-    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    for finding in explored.findings.list() {
-        if let Some(text) = fixtures.get(&finding.fingerprint) {
-            let path = folder.join(format!("{}.yaml", finding.file_name()));
-            fs::write(&path, text).map_err(|error| failed(&path, error))?;
-        }
-    }
-    Ok(())
+    let scenarios = explored.findings.list().into_iter().filter_map(|finding| {
+        let text = fixtures.get(&finding.fingerprint)?;
+        Some((format!("{}.yaml", finding.file_name()), text))
+    });
+    output_file::write_all(folder, scenarios)
 }
 
 /// Runs one plan and shows it.

@@ -17,6 +17,7 @@ mod lint;
 mod list;
 mod manifests;
 mod memory;
+mod output_file;
 mod repeat;
 mod replay;
 mod review;
@@ -253,8 +254,8 @@ fn notify_all(text: &impl std::fmt::Display) {
 pub fn helper() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     let verb = arguments.next()?;
-    if verb == process::VERB {
-        let code = process::guard(&arguments.collect::<Vec<_>>());
+    if verb == process::guard::VERB {
+        let code = process::guard::main(&arguments.collect::<Vec<_>>());
         return Some(u8::try_from(code).unwrap_or(u8::MAX).into());
     }
     if verb == worker::VERB {

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::CliError;
 use super::colour::ColourArgs;
-use super::run::output;
+use super::{CliError, output_file};
 use crate::exit::Exit;
 use crate::git::GitError;
 use crate::review::groups;
@@ -82,7 +81,7 @@ pub(super) fn main(args: &ReviewArgs) -> Result<Exit, CliError> {
         ReviewFormat::Markdown => render::markdown(&sections),
         ReviewFormat::Html => render::page(&sections),
     };
-    let mut out = output(args.output.as_deref())?;
+    let mut out = output_file::create(args.output.as_deref())?;
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(Exit::Ok)

@@ -1,7 +1,6 @@
 //! `plumbline run`: runs fixtures.
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -12,7 +11,7 @@ use super::colour::ColourArgs;
 use super::environment::{Environment, EnvironmentArgs};
 use super::guests::FixturesApart;
 use super::select::Selection;
-use super::{CliError, memory, replay, watch, wrap};
+use super::{CliError, memory, output_file, replay, watch, wrap};
 use crate::conformance::evidence::EvidenceRecorder;
 use crate::exit::Exit;
 use crate::html::{Html, history};
@@ -125,7 +124,7 @@ pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError
         return watch::main(args, explain_flags);
     }
     let fixtures = args.select.load()?;
-    args.output.iter().chain(&args.evidence).try_for_each(|path| ensure_writable(path))?;
+    args.output.iter().chain(&args.evidence).try_for_each(|path| output_file::ensure_writable(path))?;
     let environment = args.start(explain_flags)?;
     let report = run_once(args, explain_flags, &fixtures, &environment);
     environment.close()?;
@@ -174,20 +173,6 @@ impl Reporter for MultiReporter {
     }
 }
 
-/// Checks before a run that a file can be written at its end. A file that is not there is created.
-pub(super) fn ensure_writable(path: &Path) -> Result<(), CliError> {
-    let opened = File::options().append(true).create(true).open(path);
-    opened.map(drop).map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))
-}
-
-/// Creates the output: a file, or standard output.
-pub(super) fn output(path: Option<&Path>) -> Result<Box<dyn Write>, CliError> {
-    let Some(path) = path else { return Ok(Box::new(super::stdout())) };
-    let file = File::create(path)
-        .map_err(|error| CliError::Environment(format!("unable to write {}: {error}", path.display())))?;
-    Ok(Box::new(BufWriter::new(file)))
-}
-
 /// Reads the report that `flag` names, of this kind.
 pub fn read_report<T: DeserializeOwned>(flag: &str, path: &Path, kind: &'static str) -> Result<T, CliError> {
     let text = std::fs::read_to_string(path)
@@ -207,7 +192,7 @@ fn reporters(
     }
     let before =
         args.since.iter().map(|path| read_report("--since", path, "RunReport")).collect::<Result<Vec<_>, _>>()?;
-    let out = output(args.output.as_deref())?;
+    let out = output_file::create(args.output.as_deref())?;
     let progress = io::stderr().is_terminal();
     let terminal = |out: Box<dyn Write>, is_terminal: bool, progress| {
         let colour = args.colour.is_on(is_terminal);

@@ -1,6 +1,7 @@
 //! Selection of fixtures by flags.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -40,6 +41,9 @@ impl Selection {
     }
 }
 
+/// The most files that are read to find out whether a folder has fixtures.
+const MOST_LOOKS: usize = 100;
+
 /// The archive of the fixtures that the program carries.
 static CARRIED: OnceLock<&'static [u8]> = OnceLock::new();
 
@@ -52,7 +56,7 @@ pub(super) fn carry(fixtures: &'static [u8]) {
 /// Location of fixtures.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FixturesFolder {
-    /// Folder of the fixtures [default: `fixtures` in this folder or a parent, then those of this program]
+    /// Folder of the fixtures [default: a folder `fixtures` with fixtures, here or above; then its own]
     #[arg(long, value_name = "DIR", env = "PLUMBLINE_FIXTURES")]
     fixtures: Option<PathBuf>,
 }
@@ -60,12 +64,25 @@ pub struct FixturesFolder {
 /// Returns true if fixtures are named by the environment, or are in this folder or one above it.
 pub(super) fn has_fixtures_nearby() -> bool {
     let here = std::env::current_dir().unwrap_or_default();
-    std::env::var_os("PLUMBLINE_FIXTURES").is_some() || above(&here).any(|folder| folder.is_dir())
+    std::env::var_os("PLUMBLINE_FIXTURES").is_some() || nearest_fixtures(&here).is_some()
 }
 
-/// Returns the folders `fixtures` of a folder and of those above it.
-fn above(here: &Path) -> impl Iterator<Item = PathBuf> {
-    here.ancestors().map(|folder| folder.join("fixtures"))
+/// Returns the folder of fixtures in a folder, or in the nearest one above it.
+fn nearest_fixtures(here: &Path) -> Option<PathBuf> {
+    here.ancestors().map(|folder| folder.join("fixtures")).find(|folder| holds_fixtures(folder))
+}
+
+/// Returns true if a folder has a catalogue, or a file with a promise in one of its folders. Many projects have another
+/// folder of that name.
+fn holds_fixtures(folder: &Path) -> bool {
+    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_yaml = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "yaml");
+    let has_promise = |path: PathBuf| {
+        let text = fs::read_to_string(path).unwrap_or_default();
+        text.lines().any(|line| line.starts_with("promise:"))
+    };
+    folder.join(catalogue::read::FILE).is_file()
+        || entries(folder).flat_map(|suite| entries(&suite)).filter(is_yaml).take(MOST_LOOKS).any(has_promise)
 }
 
 fn level(text: &str) -> Result<Level, ValueError> {
@@ -86,15 +103,15 @@ impl FixturesFolder {
             return folder.is_dir().then(|| folder.clone()).ok_or_else(missing);
         }
         let here = std::env::current_dir().unwrap_or_default();
-        let own = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("/")).join("fixtures");
-        let found = match (above(&here).chain([own]).find(|folder| folder.is_dir()), CARRIED.get()) {
+        let found = match (nearest_fixtures(&here), CARRIED.get()) {
             (Some(folder), _) => folder,
             (None, Some(carried)) => embedded::unpack(carried).map_err(|error| {
                 CliError::Environment(format!("unable to unpack the fixtures: {error}; set a folder with --fixtures"))
             })?,
             (None, None) => {
                 let here = here.display();
-                let message = format!("no folder `fixtures` in {here} or its parents; set it with --fixtures");
+                let message =
+                    format!("no folder `fixtures` with fixtures in {here} or its parents; set it with --fixtures");
                 return Err(CliError::Environment(message));
             }
         };

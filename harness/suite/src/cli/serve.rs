@@ -319,6 +319,12 @@ pub(super) async fn start(args: &ServeArgs) -> Result<RunningServer, ServeError>
 }
 
 async fn serve(args: &ServeArgs) -> Result<Exit, ServeError> {
+    if let Some(path) = &args.kubeconfig {
+        // Before the list of what the cluster lacks, which would hide the error.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let tried = tempfile::tempfile_in(folder);
+        tried.map_err(|error| ListenError::Kubeconfig { path: path.clone(), source: error.kind().into() })?;
+    }
     let RunningServer { listening, kubeconfig, .. } = start(args).await?;
     if let Some(path) = &args.kubeconfig {
         let written = write_private_file(path, &kubeconfig);
@@ -352,6 +358,11 @@ impl ServeArgs {
             || self.disable_admission_plugins.is_some();
         let like = if names_parts { self.like } else { Some(Preset::Kind) };
         Self { like, ..self.clone() }
+    }
+
+    /// Returns true if time moves by orders only.
+    pub(super) fn has_manual_clock(&self) -> bool {
+        self.clock == ClockMode::Manual
     }
 
     /// Returns the parts of the worlds, without the address of the listener.
@@ -492,8 +503,7 @@ fn absent(spec: &WorldSpec) -> String {
         }
     }
     let never = "no container runs here: annotations of pods (plumbline.dev/logs, exec, port-forward.PORT) say what \
-                 logs, exec, attach and port-forward answer; absent admission plugins: those of kinds that are not \
-                 served";
+                 logs, exec, attach and port-forward answer";
     if lines.is_empty() {
         return format!("a cluster with nodes, loops and controllers; {never}");
     }

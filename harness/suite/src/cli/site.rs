@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use super::{CliError, notify};
 use crate::conformance::publish;
 use crate::exit::Exit;
+use crate::plural::counted;
+use crate::site::standing::Minor;
 use crate::site::{self, PublishedReport, SiteError};
 
 /// Flags of `site`.
@@ -32,12 +34,18 @@ impl From<SiteError> for CliError {
 
 /// Runs the verb.
 pub(super) fn main(args: &SiteArgs) -> Result<Exit, CliError> {
-    make(&load(&args.reports)?, &args.out)?;
+    let paths = site::find(&args.reports)?;
+    let reports = paths.iter().map(|path| site::load(path)).collect::<Result<Vec<_>, _>>()?;
+    for (path, PublishedReport { report, .. }) in paths.iter().zip(&reports) {
+        if !site::counts(&report.digest, &reports) {
+            let (path, project) = (path.display(), &report.implementation.project);
+            notify(&format!(
+                "plumbline: {path} does not count: another report of {project} is newer or has more profiles"
+            ));
+        }
+    }
+    make(&reports, &args.out)?;
     Ok(Exit::Ok)
-}
-
-fn load(paths: &[PathBuf]) -> Result<Vec<PublishedReport>, SiteError> {
-    site::find(paths)?.iter().map(|path| site::load(path)).collect()
 }
 
 /// Writes the site and prints where it is.
@@ -46,7 +54,13 @@ fn make(reports: &[PublishedReport], out: &Path) -> Result<(), CliError> {
     site::write(&files, out)?;
     let page = out.join("index.html");
     let count = files.len();
-    writeln!(super::stdout(), "{}: {count} files from {} reports", page.display(), reports.len())?;
+    writeln!(
+        super::stdout(),
+        "{}: {} from {}",
+        page.display(),
+        counted(count as u64, "file"),
+        counted(reports.len() as u64, "report")
+    )?;
     Ok(())
 }
 
@@ -73,16 +87,12 @@ impl SiteAfterRun {
     /// Makes the site from the published reports and the one at `made`.
     pub(super) fn make(self, made: &Path) -> Result<(), CliError> {
         let new = site::load(made)?;
-        let digest = new.report.digest.clone();
-        let reports: Vec<_> = self.published.into_iter().chain([new]).collect();
-        make(&reports, &self.folder)?;
-        if !site::counts(&digest, &reports) {
-            notify(&format!(
-                "plumbline: the site shows the published report of this implementation, because {} is of fewer profiles \
-                 or of an unfinished run",
-                made.display()
-            ));
-        }
-        Ok(())
+        let row = |of: &PublishedReport| {
+            (of.report.implementation.project.clone(), Minor::parse(&of.report.kubernetes_version))
+        };
+        // This run is what the site is made for, also if it is of fewer profiles or was interrupted.
+        let mut reports: Vec<_> = self.published.into_iter().filter(|other| row(other) != row(&new)).collect();
+        reports.push(new);
+        make(&reports, &self.folder)
     }
 }

@@ -7,7 +7,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -16,9 +16,8 @@ use plumbline_apiserver::listener::write_private_file;
 use plumbline_guest::Outcome;
 use tokio_util::sync::CancellationToken;
 
-use super::run::ensure_writable;
 use super::serve::{self, ServeArgs};
-use super::{CliError, report_guest};
+use super::{CliError, output_file, report_guest};
 use crate::duration::parse_duration;
 use crate::guest::{self, ProgramTime};
 
@@ -27,6 +26,10 @@ const HEARTBEATS: &str = "kube-node-lease:leases/";
 
 /// Time that the command has to end by itself after a signal, before it gets `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// Exit codes for a command that does not start, as shells have them.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
 
 /// Lines of the transcript that a failed run prints.
 const SHOWN: usize = 200;
@@ -41,7 +44,7 @@ pub(super) struct TestArgs {
     #[arg(long, value_enum, value_name = "TIME")]
     time: Option<ProgramTime>,
 
-    /// Time of day at the start, such as 2030-01-01T00:00:00Z [default: now]. Only in virtual time
+    /// Virtual time of day at the start, such as 2030-01-01T00:00:00Z [default: now]
     #[arg(long, value_name = "TIME")]
     epoch: Option<jiff::Timestamp>,
 
@@ -57,7 +60,11 @@ pub(super) struct TestArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     real_limit: Option<Duration>,
 
-    /// Write the transcript to this file [default: the end of it to standard error if the command fails]
+    /// Network in virtual time: private, with a loopback device only, or shared
+    #[arg(long, value_enum, value_name = "NETWORK", hide_possible_values = true)]
+    network: Option<NetworkChoice>,
+
+    /// Write the transcript to this file [default: its end to standard error after a failure]
     #[arg(long, value_name = "FILE")]
     transcript: Option<PathBuf>,
 
@@ -73,6 +80,15 @@ pub(super) struct TestArgs {
     command: Vec<OsString>,
 }
 
+/// The network of the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum NetworkChoice {
+    /// A loopback device of their own
+    Private,
+    /// That of the machine
+    Shared,
+}
+
 /// Runs the verb and returns the exit code of the command.
 pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
     let time = args.time.unwrap_or(ProgramTime::usual());
@@ -85,6 +101,7 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
             ("--seed", args.seed.is_some()),
             ("--limit", args.limit.is_some()),
             ("--real-limit", args.real_limit.is_some()),
+            ("--network", args.network.is_some()),
             ("--report", args.report.is_some()),
         ];
         if let Some((flag, _)) = own.iter().find(|(_, is_given)| *is_given) {
@@ -94,8 +111,15 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
         }
         return run(args);
     }
+    if args.serve.has_manual_clock() {
+        return Err(CliError::Usage(
+            "--clock manual is for --time wall: in virtual time the clock is that of all programs, which stops for the \
+             order `manual` to PLUMBLINE_TIME_SOCKET"
+                .to_owned(),
+        ));
+    }
     if let Some(path) = &args.report {
-        ensure_writable(path)?;
+        output_file::ensure_writable(path)?;
     }
     let outcome = guest::run_again(|mut guest| {
         if let Some(epoch) = args.epoch {
@@ -106,6 +130,9 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
         }
         if let Some(limit) = args.limit {
             guest = guest.virtual_limit(limit);
+        }
+        if args.network == Some(NetworkChoice::Shared) {
+            guest = guest.network(plumbline_guest::Network::Shared);
         }
         if let Some(limit) = args.real_limit {
             guest = guest.real_limit(limit);
@@ -119,18 +146,15 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
     Ok(report_guest(&outcome))
 }
 
-fn write_report(path: &PathBuf, outcome: &Outcome) -> Result<(), CliError> {
-    let failed = |why: &dyn std::fmt::Display| {
-        CliError::Environment(format!("unable to write the report {}: {why}", path.display()))
-    };
-    let json = serde_json::to_string_pretty(&outcome.report).map_err(|error| failed(&error))?;
-    std::fs::write(path, json + "\n").map_err(|error| failed(&error))
+fn write_report(path: &Path, outcome: &Outcome) -> Result<(), CliError> {
+    let json = serde_json::to_string_pretty(&outcome.report).map_err(CliError::environment)?;
+    output_file::write(path, json + "\n")
 }
 
 /// Serves the cluster and runs the command beside it.
 fn run(args: &TestArgs) -> Result<u8, CliError> {
     if let Some(path) = &args.transcript {
-        ensure_writable(path)?;
+        output_file::ensure_writable(path)?;
     }
     serve::logging();
     let runtime = serve::runtime().map_err(CliError::environment)?;
@@ -146,9 +170,8 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, CliError> {
     let serve_args = args.serve.or_like_kind();
     let served = serve::start(&serve_args).await.map_err(CliError::environment)?;
     let listening = served.listening;
-    let unwritable =
-        |error| CliError::environment(format!("unable to write the kubeconfig {}: {error}", kubeconfig.display()));
-    write_private_file(&kubeconfig, &served.kubeconfig).map_err(unwritable)?;
+    write_private_file(&kubeconfig, &served.kubeconfig)
+        .map_err(|error| output_file::unwritable(&kubeconfig, &error))?;
     let url = listening.url();
     let token = listening.token().to_owned();
 
@@ -164,29 +187,46 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, CliError> {
         .env("PLUMBLINE_URL", &url)
         .env("PLUMBLINE_TOKEN", &token)
         .kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| {
-        let program = program.display();
-        CliError::environment(format!(
-            "unable to start {program}: {error}; the words after -- are a program and its arguments"
-        ))
-    })?;
+    let start = served.handler.transcript();
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            super::notify(&format!(
+                "plumbline: unable to start {}: {error}; the words after -- are a program and its arguments",
+                program.display()
+            ));
+            return Ok(if error.kind() == std::io::ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE });
+        }
+    };
     let status = tokio::select! {
         biased;
         status = child.wait() => status.map_err(CliError::environment)?,
         () = signals.any() => {
+            // The command may go on for longer than this process may.
+            show(args, &served.handler.transcript(), &start, "the run was ended")?;
             // A terminal has sent its signal to the command as well.
             if Clock::wall().timeout(GRACE, child.wait()).await.is_none() {
                 terminate(&child);
             }
-            child.wait().await.map_err(CliError::environment)?
+            let status = child.wait().await.map_err(CliError::environment)?;
+            if args.transcript.is_some() {
+                show(args, &served.handler.transcript(), &start, "")?;
+            }
+            return Ok(code(status));
         }
     };
-    show(args, &served.handler.transcript(), status)?;
+    let end = if status.success() { String::new() } else { format!("the command ended with {status}") };
+    show(args, &served.handler.transcript(), &start, &end)?;
     stop.cancel();
     // It ends when the last connection is closed; a client that does not close its own is not waited for.
     serving.abort();
+    Ok(code(status))
+}
+
+/// Returns the exit code of a command: its own, or 128 and the number of the signal that has ended it.
+fn code(status: ExitStatus) -> u8 {
     let signal = status.signal().and_then(|signal| u8::try_from(128 + signal).ok());
-    Ok(signal.or_else(|| status.code().and_then(|code| u8::try_from(code).ok())).unwrap_or(u8::MAX))
+    signal.or_else(|| status.code().and_then(|code| u8::try_from(code).ok())).unwrap_or(u8::MAX)
 }
 
 fn terminate(child: &tokio::process::Child) {
@@ -209,17 +249,20 @@ fn without_heartbeats(transcript: &str) -> Vec<&str> {
     transcript.lines().filter(|line| keep(line)).collect()
 }
 
-/// Writes the transcript where it was asked for; otherwise its end if the command failed.
-fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), CliError> {
+/// Writes the transcript where it was asked for; otherwise its end if there is a bad one, without that of the cluster's
+/// start.
+fn show(args: &TestArgs, transcript: &str, start: &str, end: &str) -> Result<(), CliError> {
     if let Some(path) = &args.transcript {
-        return std::fs::write(path, transcript).map_err(|error| {
-            CliError::environment(format!("unable to write the transcript {}: {error}", path.display()))
-        });
+        return output_file::write(path, transcript);
     }
-    if status.success() {
+    if end.is_empty() {
         return Ok(());
     }
-    let lines = without_heartbeats(transcript);
+    let lines = without_heartbeats(transcript.strip_prefix(start).unwrap_or(transcript));
+    if lines.is_empty() {
+        super::notify(&format!("plumbline: {end}; nothing has happened in the cluster since its start"));
+        return Ok(());
+    }
     let left_out = lines.len().saturating_sub(SHOWN);
     let heading = if left_out > 0 {
         format!(", without the first {left_out} lines (--transcript FILE has all)")
@@ -231,8 +274,6 @@ fn show(args: &TestArgs, transcript: &str, status: ExitStatus) -> Result<(), Cli
         None => (*line).to_owned(),
     };
     let text = lines.get(left_out..).unwrap_or_default().iter().map(cut).collect::<Vec<_>>().join("\n");
-    super::notify(&format!(
-        "plumbline: the command ended with {status}; the transcript of the cluster{heading}:\n{text}"
-    ));
+    super::notify(&format!("plumbline: {end}; the transcript of the cluster since its start{heading}:\n{text}"));
     Ok(())
 }

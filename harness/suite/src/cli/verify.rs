@@ -22,8 +22,8 @@ use crate::exit::Exit;
 /// Flags of `verify`.
 #[derive(Debug, clap::Args)]
 pub(super) struct VerifyArgs {
-    /// Reports to verify, YAML or JSON. One of an earlier suite is compared with the fixtures of its commit, if the
-    /// fixtures folder is in a git repository with that commit
+    /// Reports to verify, YAML or JSON, or the folders of runs. One of an earlier suite is compared with the fixtures
+    /// of its commit, if the fixtures folder is in a git repository with that commit
     #[arg(value_name = "REPORT", required = true)]
     reports: Vec<PathBuf>,
 
@@ -121,6 +121,8 @@ struct ConsistentReport {
 
 /// Reads and verifies the report at `path`.
 fn checked(path: &Path, reference: &ReferenceFixtures) -> Result<ConsistentReport, CliError> {
+    let of_folder = path.is_dir().then(|| path.join(YAML));
+    let path = of_folder.as_deref().unwrap_or(path);
     let name = path.display();
     let text = std::fs::read_to_string(path)
         .map_err(|error| CliError::Environment(format!("unable to read {name}: {error}")))?;
@@ -136,6 +138,11 @@ fn checked(path: &Path, reference: &ReferenceFixtures) -> Result<ConsistentRepor
         .map_err(|error| CliError::Environment(format!("unable to create a temporary folder: {error}")))?;
     let (former, reason) = match reference.former(&report, scratch.path()) {
         Ok(former) => (former, String::new()),
+        Err(error @ (FormerFixturesError::Git(_) | FormerFixturesError::Folder { .. })) => {
+            return Err(CliError::Environment(format!(
+                "unable to verify {name} with the fixtures of its commit: {error}"
+            )));
+        }
         Err(reason) => (None, format!("\n  {reason}")),
     };
     let mut findings = verify(&report, former.as_ref().unwrap_or(reference).suite());

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::Write;
 
-use super::GUARD_SAYS;
+/// The beginning of the guard's own lines.
+pub(super) const GUARD_SAYS: &str = "guard: ";
 
 /// The origin of a piece of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

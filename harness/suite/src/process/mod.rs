@@ -7,6 +7,7 @@
 //! The guard copies the output to a log file that stops growing at a limit.
 
 pub mod crash_cleanup;
+pub mod guard;
 mod log;
 pub mod signals;
 pub mod tempdir;
@@ -14,33 +15,22 @@ pub mod tree;
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead as _, Read};
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::LocalBoxFuture;
-use parking_lot::Mutex;
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group};
+use rustix::process::Pid;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, ChildStdin};
 
-use log::{LimitedLog, Output};
-
-/// The hidden verb.
-pub const VERB: &str = "__guard";
-/// Limit for the log of a process, in bytes.
-const LOG_LIMIT: u64 = 16 * 1024 * 1024;
-/// Grace period of a process when the harness is gone.
-const ORPHAN_GRACE: Duration = Duration::from_secs(2);
-/// Pause between two checks for remaining children.
-const ORPHAN_PAUSE: Duration = Duration::from_millis(5);
 /// Extra time for a guard beyond the grace period of its process.
 const GUARD_GRACE: Duration = Duration::from_secs(5);
 
@@ -49,14 +39,25 @@ const PORTS: Range<u16> = 15_000..30_000;
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Sets the program that implements [`VERB`], for programs that do not (tests). Only the first call has an effect.
+/// Sets the program that implements [`guard::VERB`], for programs that do not (tests). Only the first call has an
+/// effect.
 pub fn use_guard(program: impl Into<PathBuf>) {
     let _ = PROGRAM.set(program.into());
 }
 
-/// Returns the program that implements [`VERB`]: this one unless [`use_guard`] set another.
+/// Returns the program that implements [`guard::VERB`]: this one unless [`use_guard`] set another.
 pub fn program() -> io::Result<PathBuf> {
     PROGRAM.get().map_or_else(std::env::current_exe, |program| Ok(program.clone()))
+}
+
+/// Returns true if a program is a file: at its path, or in a folder of `PATH` if it is a name.
+pub fn is_program(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    if program.contains('/') {
+        Path::new(program).is_file()
+    } else {
+        std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+    }
 }
 
 /// Description of a process to start.
@@ -136,7 +137,9 @@ impl ProcessSpec {
         let failed = |error| ProcessError::NotStarted { program: name.clone(), error };
         File::create(&self.log).map_err(|error| ProcessError::Log { path: self.log.clone(), error })?;
         let mut command = std::process::Command::new(program().map_err(failed)?);
-        command.arg(VERB).arg(&self.log).args(&self.argv).envs(self.env.iter().map(|(key, value)| (key, value)));
+        command.arg(guard::VERB).arg(&self.log).args(&self.argv).envs(self.env.iter().map(|(key, value)| (key, value)));
+        // The time of a run belongs to the harness.
+        command.env_remove(plumbline_guest::TIME_SOCKET);
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
@@ -167,9 +170,9 @@ impl GuardedProcess {
     fn describe(&self, status: ExitStatus) -> String {
         let program = &self.program;
         match status.code() {
-            Some(NOT_STARTED) => {
+            Some(guard::NOT_STARTED) => {
                 let why = self.log_tail(1).pop().unwrap_or_else(|| format!("unable to start {program}"));
-                why.trim_start_matches(GUARD_SAYS).to_owned()
+                why.trim_start_matches(log::GUARD_SAYS).to_owned()
             }
             Some(code) if code > 128 => format!("{program} was killed by signal {}", code - 128),
             Some(code) => format!("{program} exited with code {code}"),
@@ -218,7 +221,7 @@ impl GuardedProcess {
             let status = plumbline::time::Clock::wall().timeout(grace + GUARD_GRACE, self.guard.wait()).await;
             drop(orders);
             return match status {
-                Some(Ok(status)) if status.code() == Some(HAD_TO_KILL) => {
+                Some(Ok(status)) if status.code() == Some(guard::HAD_TO_KILL) => {
                     Err(ProcessError::Killed { program: self.program.clone(), grace })
                 }
                 // Terminated by the signal itself: a program without a handler is fine.
@@ -277,152 +280,6 @@ pub(crate) fn last_lines(bytes: &[u8], count: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(bytes);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].iter().map(|line| (*line).to_owned()).collect()
-}
-
-/// Exit codes of the guard, in addition to those of its process.
-const NOT_STARTED: i32 = 127;
-const HAD_TO_KILL: i32 = 124;
-const GUARD_SAYS: &str = "guard: ";
-
-/// Entry point of the guard: `LOG PROGRAM [ARGUMENT…]`. Returns the exit code.
-///
-/// Reads orders from standard input: `kill`, `term MILLISECONDS`; end of input is an order to end the process with a
-/// short grace period.
-#[must_use]
-pub fn guard(arguments: &[OsString]) -> i32 {
-    let [log, program, rest @ ..] = arguments else { return NOT_STARTED };
-    let Ok(log) = File::options().append(true).create(true).open(log) else { return NOT_STARTED };
-    let log = Arc::new(Mutex::new(LimitedLog::new(log, LOG_LIMIT)));
-    // Without a subreaper (Linux only) just the group is ended.
-    #[cfg(target_os = "linux")]
-    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    let spawned = std::process::Command::new(program)
-        .args(rest)
-        .process_group(0)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = match spawned {
-        Ok(child) => child,
-        Err(error) => {
-            let text = format!("{GUARD_SAYS}unable to start {}: {error}\n", program.to_string_lossy());
-            log.lock().write(Output::Guard, text.as_bytes());
-            return NOT_STARTED;
-        }
-    };
-    let out = child.stdout.take().map(|out| pump(out, Output::Stdout, log.clone()));
-    let pumps = [out, child.stderr.take().map(|err| pump(err, Output::Stderr, log))];
-    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-    let killed = Arc::new(OnceLock::new());
-    std::thread::spawn({
-        let killed = killed.clone();
-        move || obey(group, &killed)
-    });
-    std::thread::spawn({
-        let killed = killed.clone();
-        move || heed_signals(group, &killed)
-    });
-    let status = child.wait();
-    // End everything that is left in its group.
-    signal(group, Signal::KILL);
-    end_orphans();
-    // The copies end with the last writer; one that cannot be killed must not block the guard.
-    let pumps: Vec<_> = pumps.into_iter().flatten().collect();
-    wait_until(|| pumps.iter().all(std::thread::JoinHandle::is_finished));
-    match (status, killed.get()) {
-        (_, Some(())) => HAD_TO_KILL,
-        (Ok(status), None) => status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()),
-        (Err(_), None) => NOT_STARTED,
-    }
-}
-
-/// Ends children that left the process group, generation by generation.
-fn end_orphans() {
-    wait_until(|| match rustix::process::wait(WaitOptions::NOHANG) {
-        // Reaped an ended child; there may be more.
-        Ok(Some(_)) => false,
-        Ok(None) => {
-            for child in children() {
-                let _ = rustix::process::kill_process(child, Signal::KILL);
-            }
-            false
-        }
-        Err(_) => true,
-    });
-}
-
-/// Returns the guard's own children from `/proc`.
-fn children() -> Vec<Pid> {
-    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    let numbers =
-        texts.flat_map(|text| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<_>>());
-    numbers.filter_map(Pid::from_raw).collect()
-}
-
-/// Polls until the condition holds, for a few seconds at most.
-fn wait_until(mut is_so: impl FnMut() -> bool) {
-    let mut left = ORPHAN_GRACE.as_millis() / ORPHAN_PAUSE.as_millis();
-    while !is_so() && left > 0 {
-        left -= 1;
-        std::thread::sleep(ORPHAN_PAUSE);
-    }
-}
-
-/// Executes one order and then waits for the end of the process. Sets `killed` if SIGTERM was not enough.
-fn obey(group: Option<Pid>, killed: &OnceLock<()>) {
-    let mut order = String::new();
-    let read = io::stdin().lock().read_line(&mut order);
-    let grace = match (read, order.trim().split_once(' ')) {
-        (Ok(_), Some(("term", millis))) => Duration::from_millis(millis.parse().unwrap_or_default()),
-        (Ok(length), None) if length > 0 => {
-            signal(group, Signal::KILL);
-            return;
-        }
-        _ => ORPHAN_GRACE,
-    };
-    end(group, grace, killed);
-}
-
-/// Forwards signals to the process: SIGTERM, SIGINT and SIGHUP to the guard end its process.
-fn heed_signals(group: Option<Pid>, killed: &OnceLock<()>) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
-    let asked = runtime.block_on(async {
-        let [Ok(mut term), Ok(mut int), Ok(mut hup)] =
-            [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()].map(signal)
-        else {
-            return None;
-        };
-        tokio::select! { asked = term.recv() => asked, asked = int.recv() => asked, asked = hup.recv() => asked }
-    });
-    if asked.is_some() {
-        end(group, ORPHAN_GRACE, killed);
-    }
-}
-
-fn end(group: Option<Pid>, grace: Duration, killed: &OnceLock<()>) {
-    signal(group, Signal::TERM);
-    std::thread::sleep(grace);
-    let _ = killed.set(());
-    signal(group, Signal::KILL);
-}
-
-fn signal(group: Option<Pid>, signal: Signal) {
-    if let Some(group) = group {
-        // It may have ended already.
-        let _ = kill_process_group(group, signal);
-    }
-}
-
-fn pump(mut from: impl Read + Send + 'static, of: Output, log: Arc<Mutex<LimitedLog>>) -> std::thread::JoinHandle<()> {
-    std::thread::spawn(move || {
-        let mut buffer = [0; 16 * 1024];
-        while let Ok(length @ 1..) = from.read(&mut buffer) {
-            log.lock().write(of, &buffer[..length]);
-        }
-    })
 }
 
 /// Returns a port for a program that is about to start. The port is free now and unlikely to be taken soon: the range

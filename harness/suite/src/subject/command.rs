@@ -14,6 +14,7 @@ use base64::prelude::BASE64_STANDARD;
 use futures::future::LocalBoxFuture;
 use futures::{FutureExt as _, TryFutureExt as _};
 use http_body_util::BodyExt as _;
+use plumbline::fixture::error::nearest;
 use plumbline::fixture::{Capability, Controller};
 use plumbline::time::Clock;
 use plumbline::transcript::AgentRules;
@@ -82,6 +83,14 @@ pub const KIND: &str = "command";
 
 const PLACEHOLDERS: [&str; 8] =
     ["{kubeconfig}", "{server}", "{token}", "{token-file}", "{ca-file}", "{port}", "{controllers}", "{flags}"];
+
+/// Returns a word in braces that is nearly a placeholder, and the placeholder.
+pub fn misspelt_placeholder(argv: &[String]) -> Option<(String, &'static str)> {
+    let pattern = Regex::new(r"\{[a-z_-]+\}").ok()?;
+    let words = argv.iter().flat_map(|argument| pattern.find_iter(argument)).map(|found| found.as_str());
+    let mut unknown = words.filter(|word| !PLACEHOLDERS.contains(word));
+    unknown.find_map(|word| Some((word.to_owned(), nearest(word, PLACEHOLDERS)?)))
+}
 
 impl Command {
     fn is_drop_in(&self) -> bool {

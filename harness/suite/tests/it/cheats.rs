@@ -61,6 +61,17 @@ fn a_program_fails_that_knows(#[case] what: &str, #[case] sentence: &str) {
     assert!(out.contains(sentence), "{out}{err}");
 }
 
+/// A clock that stopped would end no fixture. The name of its socket is not in the program's own environment.
+#[test]
+fn a_program_cannot_stop_the_time_in_which_it_is_judged() {
+    let Some(python) = python() else { return };
+    let (code, out, err) = run(&cheat(&python, "time"), &[FIXTURE]);
+    assert_eq!(code, 100, "{out}{err}");
+    if err.contains("virtual time: ") {
+        assert!(err.contains(" tried to move the time, which is not its own; its orders were refused"), "{out}{err}");
+    }
+}
+
 /// It has one thread, lists pods and nodes one after the other, and survives a crash at its first list.
 #[test]
 fn a_poller_passes_and_a_seed_draws_the_same() {

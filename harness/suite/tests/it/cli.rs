@@ -90,6 +90,20 @@ fn without_arguments_and_fixtures_it_greets() {
     }
 }
 
+/// A project's own folder of that name is none of fixtures.
+#[test]
+fn a_folder_of_other_fixtures_is_passed_over() {
+    let folder = tempfile::tempdir().expect("a writable folder");
+    let others = folder.path().join("fixtures/users");
+    std::fs::create_dir_all(&others).expect("a folder");
+    std::fs::write(folder.path().join("fixtures/users.yaml"), "- name: a\n").expect("a file");
+    std::fs::write(others.join("b.yaml"), "name: b\n").expect("a file");
+    let output = plumbline(folder.path(), &[]);
+    assert!(out(&output).starts_with("plumbline "), "it greets: {}{}", out(&output), err(&output));
+    let output = plumbline(folder.path(), &["list", "ttl/grow-100-to-101"]);
+    assert_eq!(code(&output), 0, "{}", err(&output));
+}
+
 #[test]
 fn the_version_is_there_for_people_and_programs() {
     let output = plumbline(Path::new("."), &["version"]);

@@ -250,12 +250,21 @@ fn bad_input_is_named_before_anything_runs() {
         ("conform --implementation bad.yaml", 3, "bad.yaml:2:10: project: `a/b` cannot be the name of a file"),
         ("conform --implementation none.yaml", 3, "none.yaml: unable to read"),
         ("conform", 2, "--implementation <FILE>"),
-        ("conform --implementation me.yaml --profile most", 2, "unknown profile `most`; known: podgc, all"),
-        ("conform --implementation me.yaml --fixtures none", 96, "the folder none (--fixtures) does not exist"),
-        ("conform --implementation me.yaml --subject in-process --out me.yaml", 96, "unable to write to me.yaml"),
+        (
+            "conform --implementation me.yaml --command sh --profile most",
+            2,
+            "unknown profile `most`; known: podgc, all",
+        ),
+        (
+            "conform --implementation me.yaml --command sh --fixtures none",
+            96,
+            "the folder none (--fixtures) does not exist",
+        ),
+        ("conform --implementation me.yaml --subject in-process --out me.yaml", 96, "unable to write me.yaml"),
+        ("conform --implementation me.yaml --command {servr}", 2, "no placeholder {servr}; did you mean {server}?"),
         ("conform --implementation me.yaml --command /no/such/program", 96, "unable to start /no/such/program"),
         ("conform --implementation me.yaml --command sh --features podgc.*", 2, "declare them in me.yaml"),
-        ("conform --implementation me.yaml --tolerance 100s", 2, "applies the fixtures' tolerances"),
+        ("conform --implementation me.yaml --command sh --tolerance 100s", 2, "applies the fixtures' tolerances"),
         ("verify none.yaml", 96, "unable to read none.yaml"),
         ("verify me.yaml", 5, "is not a conformance report"),
         ("conform --implementation me.yaml --subject in-process --ready-url x", 2, "--ready-url requires --command"),
@@ -333,7 +342,7 @@ fn reports_become_a_site_with_the_published_ones() {
     let site = format!("{CONFORM} --site site");
     let (code, out, err) = plumbline(&root, &site);
     assert_eq!(code, 100, "a site changes no verdict: {out}{err}");
-    assert!(out.contains("site/index.html: ") && out.ends_with("files from 1 reports\n"), "{out}");
+    assert!(out.contains("site/index.html: ") && out.ends_with("files from 1 report\n"), "{out}");
     assert!(read(&root.join("site/plumbline-controllers-1.36.html")).contains("exists: pods/a"));
     assert_eq!(plumbline(&root, "publish conformance/report.yaml").0, 0);
     let (_, out, err) = plumbline(&root, &format!("{site} --kubernetes-version 1.37"));
@@ -343,9 +352,12 @@ fn reports_become_a_site_with_the_published_ones() {
         assert!(page.contains(&format!("plumbline-controllers-{version}.html")), "{page}");
     }
 
-    // A report of one profile does not count before a published one of all.
+    // It shows its run, also in place of a published one of more profiles; a site of both says which one counts.
     let (_, out, err) = plumbline(&root, &format!("{site} --profile podgc"));
-    assert!(out.ends_with("files from 2 reports\n") && err.contains("the site shows the published report"), "{err}");
+    assert!(out.ends_with("files from 1 report\n"), "{out}{err}");
+    let (_, out, err) = plumbline(&root, "site harness/reports conformance --out both");
+    assert!(out.ends_with("files from 2 reports\n"), "{out}{err}");
+    assert!(err.contains("conformance/report.yaml does not count: another report of plumbline-controllers"), "{err}");
 
     fs::write(root.join("harness/reports/v1.36.0/plumbline-controllers/report.yaml"), "{}").expect("a writable folder");
     let (code, _, err) = plumbline(&root, &site);

@@ -5,14 +5,14 @@ use plumbline::explore::findings::Finding;
 
 use super::report::{ExploreReport, Marks};
 use crate::html::plain_page;
+use crate::plural::counted;
 
 /// Returns the page of `report`.
 #[must_use]
 pub fn page(report: &ExploreReport) -> String {
     let title = match report.findings.len() {
         0 => "Exploration without findings".to_owned(),
-        1 => "Exploration with 1 finding".to_owned(),
-        count => format!("Exploration with {count} findings"),
+        count => format!("Exploration with {}", counted(count as u64, "finding")),
     };
     plain_page(&title, content(report))
 }
@@ -21,7 +21,7 @@ fn content(report: &ExploreReport) -> Markup {
     let left = report.planned.saturating_sub(report.tried);
     html! {
         p {
-            (report.runs) " runs of " (report.fixtures) " fixtures and " (report.worlds) " random worlds, "
+            (counted(report.runs, "run")) " of " (report.histories()) ", "
             (report.runs_per_hour) " an hour; subject " code { (report.subject) } ", strategy "
             code { (report.strategy) } ", seed " (report.seed) ", part " (report.shard.0) " of " (report.shard.1) "."
         }
@@ -122,8 +122,6 @@ fn list<'a>(title: &str, items: impl Iterator<Item = &'a String>) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use plumbline::explore::faults::plan::FaultPlan;
 
     use super::*;
@@ -133,7 +131,7 @@ mod tests {
     fn the_page_names_findings_and_gaps_and_escapes_texts() {
         let mut exploration = Exploration { planned: 9, done: 7, ..Exploration::default() };
         exploration.coverage.add(&FaultPlan::calm("podgc/a"), ["event <Seen>".to_owned()]);
-        let mut report = ExploreReport::new("x", &ExploreOptions::default(), &exploration, true, &BTreeSet::new());
+        let mut report = ExploreReport::new("x", &ExploreOptions::default(), &exploration, true, &[]);
         report.findings = vec![Finding {
             fingerprint: "end state · pods".to_owned(),
             breach: "<b> is left".to_owned(),

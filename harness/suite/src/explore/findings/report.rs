@@ -4,14 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
 use plumbline::explore::findings::Finding;
+use plumbline::fixture::{Controller, Fixture};
 use serde::{Deserialize, Serialize};
 
 use crate::explore::run::marks;
 use crate::explore::search::coverage::{Coverage, StrategyCoverage};
 use crate::explore::search::{Exploration, ExploreOptions, Strategy};
+use crate::plural::counted;
 
 /// Number of fixtures and marks that the text lists; the JSON document has all of them.
 const SHOWN: usize = 8;
+
+/// The part of its plans that an exploration tries at least, as a divisor: without findings, fewer say little.
+const LEAST_PART: usize = 10;
+
+/// Returns true if so few plans were tried that no finding says little.
+pub(crate) const fn is_too_few(tried: usize, planned: usize) -> bool {
+    tried * LEAST_PART < planned
+}
+
+/// Returns the sentence about too few plans.
+pub(crate) fn too_few(tried: usize, planned: usize) -> String {
+    format!("only {tried} of {planned} plans were tried, so that no finding says little: raise --budget")
+}
 
 /// The document about an exploration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,15 +109,18 @@ impl Marks {
 }
 
 impl ExploreReport {
-    /// Creates the document. `rules` are those of all selected fixtures.
+    /// Creates the document. `fixtures` are those that were selected, none for random histories alone.
     #[must_use]
     pub fn new(
         subject: &str,
         options: &ExploreOptions,
         exploration: &Exploration,
         canary: bool,
-        rules: &BTreeSet<String>,
+        fixtures: &[Fixture],
     ) -> Self {
+        let rules: BTreeSet<String> = fixtures.iter().flat_map(|fixture| fixture.rules.iter().cloned()).collect();
+        let others = other_controllers(fixtures);
+        let is_wanted = |mark: &&String| !others.iter().any(|other| mark.split(' ').next() == Some(other.as_str()));
         let explored = exploration.coverage.rules();
         let reached = exploration.coverage.marks();
         let strategy = match options.strategy {
@@ -138,7 +156,7 @@ impl ExploreReport {
             marks: Marks {
                 rules: explored.len(),
                 missed: rules.difference(&explored).cloned().collect(),
-                unreached: marks::wanted().difference(&reached).cloned().collect(),
+                unreached: marks::wanted().difference(&reached).filter(is_wanted).cloned().collect(),
                 reached,
                 strategies: exploration.coverage.clone(),
             },
@@ -195,7 +213,12 @@ impl ExploreReport {
     pub fn write_text(&self, mut out: impl Write) -> io::Result<()> {
         for finding in &self.findings {
             let Finding { fingerprint, breach, plan, runs, fixtures, also, fixture, .. } = finding;
-            writeln!(out, "✗ {fingerprint}\n    {breach}\n    {runs} runs of {fixtures} fixtures")?;
+            writeln!(
+                out,
+                "✗ {fingerprint}\n    {breach}\n    {} of {}",
+                counted(*runs, "run"),
+                counted(*fixtures as u64, "fixture")
+            )?;
             writeln!(out, "    plumbline explore --replay '{plan}'")?;
             for other in also {
                 writeln!(out, "    also {other}")?;
@@ -210,11 +233,9 @@ impl ExploreReport {
         let seconds = self.wall_millis as f64 / 1000.0;
         writeln!(
             out,
-            "{} runs of {} fixtures and {} random worlds in {seconds:.1} s ({} per hour): {} of {} plans, {} points; \
-             seed {}, {}",
-            self.runs,
-            self.fixtures,
-            self.worlds,
+            "{} of {} in {seconds:.1} s ({} per hour): {} of {} plans, {} points; seed {}, {}",
+            counted(self.runs, "run"),
+            self.histories(),
             self.runs_per_hour,
             self.tried,
             self.planned,
@@ -228,10 +249,27 @@ impl ExploreReport {
             self.diverged, self.unfit
         )?;
         self.write_gaps(&mut out)?;
-        let verdict = if self.canary { "found" } else { "NOT found: no finding means nothing" };
-        writeln!(out, "planted bug {verdict}")?;
-        writeln!(out, "{} findings", self.findings.len())?;
+        if !self.canary {
+            writeln!(out, "the planted bug of each exploration was NOT found: no finding means nothing")?;
+        }
+        writeln!(out, "{}", counted(self.findings.len() as u64, "finding"))?;
         out.flush()
+    }
+
+    /// Returns true if there is no finding because the exploration had hardly begun.
+    #[must_use]
+    pub fn is_too_short(&self) -> bool {
+        self.findings.is_empty() && is_too_few(self.tried, self.planned)
+    }
+
+    /// Returns the number of histories that were explored, in words.
+    pub(super) fn histories(&self) -> String {
+        let random = || counted(self.worlds, "random history");
+        match (self.fixtures, self.worlds) {
+            (_, 0) => counted(self.fixtures as u64, "fixture"),
+            (0, _) => random(),
+            _ => format!("{} and {}", counted(self.fixtures as u64, "fixture"), random()),
+        }
     }
 
     fn write_gaps(&self, out: &mut impl Write) -> io::Result<()> {
@@ -241,11 +279,18 @@ impl ExploreReport {
             reasons.entry(reason).or_default().push(fixture);
         }
         for (why, fixtures) in reasons {
-            writeln!(out, "not explored: {} fixtures, {why} ({})", fixtures.len(), shortened(&fixtures))?;
+            writeln!(
+                out,
+                "not explored: {}, {why} ({})",
+                counted(fixtures.len() as u64, "fixture"),
+                shortened(&fixtures)
+            )?;
         }
-        if self.tried < self.planned {
-            let left = self.planned - self.tried;
-            writeln!(out, "not tried: {left} plans; increase --budget or split the work with --shard")?;
+        if self.is_too_short() {
+            writeln!(out, "✗ {}", too_few(self.tried, self.planned))?;
+        } else if self.tried < self.planned {
+            let left = counted((self.planned - self.tried) as u64, "plan");
+            writeln!(out, "not tried: {left}; increase --budget or split the work with --shard")?;
         }
         let missed: Vec<&str> = self.marks.missed.iter().map(String::as_str).collect();
         let Marks { rules, reached, unreached, strategies, .. } = &self.marks;
@@ -270,6 +315,12 @@ impl ExploreReport {
     }
 }
 
+/// Returns the controllers that no fixture is about. Random histories, without fixtures, are about all.
+fn other_controllers(fixtures: &[Fixture]) -> Vec<Controller> {
+    let is_other = |controller: &Controller| !fixtures.iter().any(|fixture| fixture.controllers.contains(controller));
+    Controller::ALL.into_iter().filter(|controller| !fixtures.is_empty() && is_other(controller)).collect()
+}
+
 fn shortened(names: &[&str]) -> String {
     let shown = names[..names.len().min(SHOWN)].join(", ");
     if names.len() > SHOWN { format!("{shown}, …") } else { shown }
@@ -282,7 +333,7 @@ mod tests {
     fn part(shard: u64, fingerprints: &[&str]) -> ExploreReport {
         let options = ExploreOptions { shard: (shard, 2), ..ExploreOptions::default() };
         let exploration = Exploration { runs: 10, planned: 8, done: 7, ..Exploration::default() };
-        let mut report = ExploreReport::new("x", &options, &exploration, true, &BTreeSet::new());
+        let mut report = ExploreReport::new("x", &options, &exploration, true, &[]);
         let finding = |name: &&str| Finding { fingerprint: (*name).to_owned(), runs: 2, ..Finding::default() };
         report.findings = fingerprints.iter().map(finding).collect();
         report
@@ -306,7 +357,10 @@ mod tests {
         report.write_text(&mut text).expect("memory can be written");
         report.write_json(&mut json).expect("memory can be written");
         let text = String::from_utf8(text).expect("UTF-8");
-        assert!(text.contains("not tried: 1 plans") && text.contains("✗ a\n") && text.contains("1 findings"), "{text}");
+        assert!(
+            text.contains("not tried: 1 plan;") && text.contains("✗ a\n") && text.contains("1 finding\n"),
+            "{text}"
+        );
         assert_eq!(serde_json::from_slice::<ExploreReport>(&json).expect("our own document"), report);
     }
 }

@@ -88,6 +88,7 @@ impl Launcher {
             .env("TMPDIR", job.parent().unwrap_or(&self.folder))
             .epoch(epoch)
             .seed(1)
+            .own_clock()
             .spin_guard(SPIN)
             .real_limit(self.limit)
             .stdin(plumbline_guest::Stdio::Null)

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 
 use super::report::{ProgramFinding, ProgramReport, ScenarioReport};
 use crate::html::{TranscriptChange, changes_page};
+use crate::plural::counted;
 
 /// Returns the page of `report`.
 #[must_use]
@@ -23,8 +24,7 @@ pub fn page(report: &ProgramReport) -> String {
         .collect();
     let title = match changes.len() {
         0 => "Exploration without findings".to_owned(),
-        1 => "Exploration with 1 finding".to_owned(),
-        count => format!("Exploration with {count} findings"),
+        count => format!("Exploration with {}", counted(count as u64, "finding")),
     };
     changes_page(&title, content(report), ["without the fault", "with the fault"], &changes)
 }

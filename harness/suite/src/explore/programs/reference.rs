@@ -1,9 +1,12 @@
 //! Runs without faults: what a scenario shows, and whether it shows the same each time. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::job::{Ending, EndingKind, Facts, Point, Request};
 use super::state::{Expected, Volatile};
+
+/// Resources that lead to pods.
+const WITH_PODS: [&str; 7] = ["pods", "deployments", "replicasets", "statefulsets", "daemonsets", "jobs", "cronjobs"];
 
 /// The runs of a scenario without faults.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -137,6 +140,36 @@ impl Reference {
         Ok(Self { facts, expected, alike, divergence })
     }
 
+    /// Returns what may be missing around the program. `has_kubelet`: pods run.
+    #[must_use]
+    pub fn remarks(&self, has_kubelet: bool) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let requests = &self.facts.requests;
+        let answered = |code: u16| -> BTreeSet<&str> {
+            let lists = requests.iter().filter(|request| matches!(request.verb.as_str(), "list" | "watch"));
+            lists.filter(|request| request.code == code).map(|request| request.resource.as_str()).collect()
+        };
+        // A list of a kind that is served is never 404.
+        let missing = &answered(404) - &answered(200);
+        if !missing.is_empty() {
+            let missing = missing.into_iter().collect::<Vec<_>>().join(", ");
+            remarks.push(format!(
+                "the program lists {missing}, which the server does not have: --manifests FILE with the definitions"
+            ));
+        }
+        if !requests.iter().any(|request| request.changed) {
+            remarks.push("the program changed no object: do the scenario's steps give it work?".to_owned());
+        }
+        let has_pods = |request: &Request| request.verb == "create" && WITH_PODS.contains(&&*request.resource);
+        if !has_kubelet && requests.iter().any(has_pods) {
+            remarks.push(
+                "no pod runs here: --like kind, or --serve-flags '--kubelet --nodes 1 --loops workloads,jobs'"
+                    .to_owned(),
+            );
+        }
+        remarks
+    }
+
     /// Returns the points of the run.
     #[must_use]
     pub fn points(&self) -> &[Point] {
@@ -177,7 +210,7 @@ fn compared(one: &Facts, other: &Facts) -> (f64, Option<String>) {
     let mut common = 0;
     let mut all = 0;
     let mut first = None;
-    let names: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
+    let names: BTreeSet<&String> = left.keys().chain(right.keys()).collect();
     for name in names {
         let one = left.get(name).copied().unwrap_or(0);
         let other = right.get(name).copied().unwrap_or(0);

@@ -9,6 +9,8 @@ use serde::Serialize;
 
 use super::oracles::ORACLES;
 use super::search::Explored;
+use crate::explore::findings::report::{is_too_few, too_few};
+use crate::plural::counted;
 
 /// The result as a document.
 #[derive(Debug, Clone, Serialize)]
@@ -59,6 +61,9 @@ pub struct ScenarioReport {
     pub alike: f64,
     /// Fields that differ between runs without faults.
     pub volatile: Vec<String>,
+    /// Parts that may be missing around the program.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// Wall time in milliseconds.
     pub wall_millis: u64,
     /// Plans per hour.
@@ -116,6 +121,7 @@ impl ScenarioReport {
             points: explored.reference.points().len(),
             alike: explored.reference.alike,
             volatile: explored.reference.expected.volatile.iter().cloned().collect(),
+            remarks: Vec::new(),
             wall_millis: super::job::millis(explored.wall),
             plans_per_hour: explored.plans_per_hour(),
             run_millis: super::job::millis(explored.run_time / tried),
@@ -123,6 +129,14 @@ impl ScenarioReport {
             findings: explored.findings.list().into_iter().map(finding).collect(),
             transcript: explored.reference.facts.transcript.clone(),
         }
+    }
+
+    /// Returns the reason why the absence of findings says little: a budget or a signal ended the exploration when it
+    /// had hardly begun.
+    #[must_use]
+    pub fn too_few(&self) -> Option<String> {
+        let was_explored = self.refused.is_none() && self.left_out.is_none() && self.findings.is_empty();
+        (was_explored && is_too_few(self.tried, self.planned)).then(|| too_few(self.tried, self.planned))
     }
 
     /// Makes the report of a scenario that could not be explored.
@@ -172,7 +186,10 @@ impl ProgramReport {
             self.write_scenario(scenario, &mut out)?;
         }
         let count: usize = self.scenarios.iter().map(|scenario| scenario.findings.len()).sum();
-        writeln!(out, "{count} findings")?;
+        // Without a run, that there is no finding says nothing.
+        if self.scenarios.iter().any(|scenario| scenario.refused.is_none() && scenario.left_out.is_none()) {
+            writeln!(out, "{}", counted(count as u64, "finding"))?;
+        }
         out.flush()
     }
 
@@ -218,11 +235,17 @@ impl ProgramReport {
         if !scenario.volatile.is_empty() {
             writeln!(out, "    not compared, because runs without faults differ: {}", scenario.volatile.join(", "))?;
         }
+        for remark in &scenario.remarks {
+            writeln!(out, "    note: {remark}")?;
+        }
         if let Some((why, count)) = &scenario.failed {
             writeln!(out, "    {} failed: {why}", counted(*count, "run"))?;
         }
-        if scenario.tried < scenario.planned {
-            writeln!(out, "    not tried: {} plans; raise --budget", scenario.planned - scenario.tried)?;
+        if let Some(why) = scenario.too_few() {
+            writeln!(out, "✗ {}: {why}", scenario.scenario)?;
+        } else if scenario.tried < scenario.planned {
+            let left = counted((scenario.planned - scenario.tried) as u64, "plan");
+            writeln!(out, "    not tried: {left}; raise --budget")?;
         }
         Ok(())
     }
@@ -258,6 +281,10 @@ impl ProgramReport {
                     });
                     status.set_description(texts.collect::<Vec<_>>().join("\n\n"));
                     status
+                } else if let Some(why) = scenario.too_few() {
+                    let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+                    status.set_message(why);
+                    status
                 } else {
                     TestCaseStatus::success()
                 };
@@ -274,8 +301,4 @@ impl ProgramReport {
 
 fn oracle_of(finding: &Finding) -> &str {
     finding.fingerprint.split(" · ").next().unwrap_or_default()
-}
-
-fn counted(count: u64, word: &str) -> String {
-    if count == 1 { format!("1 {word}") } else { format!("{count} {word}s") }
 }

@@ -181,6 +181,7 @@ impl FixtureGuests {
             .arg(self.command.logs.join(format!("job-{number}")))
             // What it leaves when it is killed goes with the folder of the run.
             .env("TMPDIR", &self.command.temporary)
+            .own_clock()
             .stdin(order_reader)
             .stdout(reply_writer)
             .start()
