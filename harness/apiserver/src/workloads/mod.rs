@@ -451,15 +451,19 @@ mod tests {
     use crate::ApiServerConfig;
     use crate::clock::Clock;
 
+    /// A set of one pod with the label `app: s`.
+    fn replica_set() -> Value {
+        json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "s"}, "spec": {"replicas": 1,
+            "selector": {"matchLabels": {"app": "s"}}, "template": {"metadata": {"labels": {"app": "s"}},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}}}})
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_pod_that_no_longer_matches_is_released_and_replaced() {
         let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
         tokio::spawn(run_workload_controllers(server.clone()));
         let client = ControllerClient::new(&server, "user");
-        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "s"}, "spec": {"replicas": 1,
-            "selector": {"matchLabels": {"app": "s"}}, "template": {"metadata": {"labels": {"app": "s"}},
-                "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
-        assert!(client.create("/apis/apps/v1/namespaces/default/replicasets", &set).await.is_ok());
+        assert!(client.create("/apis/apps/v1/namespaces/default/replicasets", &replica_set()).await.is_ok());
         server.clock().sleep(Duration::from_secs(1)).await;
         let pods = || -> Vec<Value> {
             let all = server.list(&ResourceId::new("", "pods"), Some("default"));
@@ -482,10 +486,7 @@ mod tests {
         let client = ControllerClient::new(&server, "user");
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
         assert!(client.create("/api/v1/namespaces", &namespace).await.is_ok());
-        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "s"}, "spec": {"replicas": 1,
-            "selector": {"matchLabels": {"app": "s"}}, "template": {"metadata": {"labels": {"app": "s"}},
-                "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
-        assert!(client.create("/apis/apps/v1/namespaces/n/replicasets", &set).await.is_ok());
+        assert!(client.create("/apis/apps/v1/namespaces/n/replicasets", &replica_set()).await.is_ok());
         client.delete("/api/v1/namespaces/n", Some(&json!({}))).await;
         tokio::spawn(run_workload_controllers(server.clone()));
         server.clock().sleep(Duration::from_secs(1)).await;
@@ -504,10 +505,7 @@ mod tests {
         server.seed([pod("ended", "Succeeded"), pod("running", "Running")]).expect("seeded");
         tokio::spawn(run_workload_controllers(server.clone()));
         let client = ControllerClient::new(&server, "user");
-        let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "s"}, "spec": {"replicas": 1,
-            "selector": {"matchLabels": {"app": "s"}}, "template": {"metadata": {"labels": {"app": "s"}},
-                "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
-        assert!(client.create("/apis/apps/v1/namespaces/default/replicasets", &set).await.is_ok());
+        assert!(client.create("/apis/apps/v1/namespaces/default/replicasets", &replica_set()).await.is_ok());
         server.clock().sleep(Duration::from_secs(1)).await;
         let all = server.list(&ResourceId::new("", "pods"), Some("default"));
         let owned: Vec<(String, bool)> =

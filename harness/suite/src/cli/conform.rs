@@ -91,9 +91,10 @@ struct ConformInputs {
 
 /// Runs the verb. `explain_flags` are the flags with which `explain` runs the same subject on the same fixtures.
 pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliError> {
+    let claim = Implementation::load(&args.implementation).map_err(CliError::BadFixtures)?;
     // Before all fixtures are read, which takes a while.
-    check_subject(args, &Implementation::load(&args.implementation).map_err(CliError::BadFixtures)?)?;
-    let mut given = read(args)?;
+    check_subject(args, &claim)?;
+    let mut given = read(args, claim)?;
     if args.environment.names_features() {
         let message =
             format!("--features cannot be used with `conform`: declare them in {}", args.implementation.display());
@@ -185,7 +186,7 @@ impl<W: Write> Reporter for ConformReporter<W> {
     }
 }
 
-fn read(args: &ConformArgs) -> Result<ConformInputs, CliError> {
+fn read(args: &ConformArgs, claim: Implementation) -> Result<ConformInputs, CliError> {
     let root = args.folder.find()?;
     let all = args.folder.load()?;
     let profiles = Profiles::load(&root, &all).map_err(CliError::BadFixtures)?;
@@ -193,7 +194,6 @@ fn read(args: &ConformArgs) -> Result<ConformInputs, CliError> {
         let known = profiles.names().join(", ");
         return Err(CliError::Usage(format!("--profile: unknown profile `{}`; known: {known}", args.profile)));
     }
-    let claim = Implementation::load(&args.implementation).map_err(CliError::BadFixtures)?;
     let usual = root.join("deviations").join(format!("{}.yaml", claim.project));
     let file = args.deviations.clone().or_else(|| usual.is_file().then_some(usual));
     let known =

@@ -263,7 +263,7 @@ fn exit(report: &ExploreReport) -> Exit {
         Exit::Environment
     } else if report.fixtures == 0 && report.worlds == 0 {
         Exit::NothingSelected
-    } else if report.is_too_short() {
+    } else if report.too_few().is_some() {
         Exit::Inconclusive
     } else {
         Exit::Ok

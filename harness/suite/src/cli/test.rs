@@ -203,20 +203,20 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, CliError> {
         status = child.wait() => status.map_err(CliError::environment)?,
         () = signals.any() => {
             // The command may go on for longer than this process may.
-            show(args, &served.handler.transcript(), &start, "the run was ended")?;
+            show(args, &served.handler.transcript(), &start, Some("the run was ended"))?;
             // A terminal has sent its signal to the command as well.
             if Clock::wall().timeout(GRACE, child.wait()).await.is_none() {
                 terminate(&child);
             }
             let status = child.wait().await.map_err(CliError::environment)?;
             if args.transcript.is_some() {
-                show(args, &served.handler.transcript(), &start, "")?;
+                show(args, &served.handler.transcript(), &start, None)?;
             }
             return Ok(code(status));
         }
     };
-    let end = if status.success() { String::new() } else { format!("the command ended with {status}") };
-    show(args, &served.handler.transcript(), &start, &end)?;
+    let end = (!status.success()).then(|| format!("the command ended with {status}"));
+    show(args, &served.handler.transcript(), &start, end.as_deref())?;
     stop.cancel();
     // It ends when the last connection is closed; a client that does not close its own is not waited for.
     serving.abort();
@@ -251,13 +251,11 @@ fn without_heartbeats(transcript: &str) -> Vec<&str> {
 
 /// Writes the transcript where it was asked for; otherwise its end if there is a bad one, without that of the cluster's
 /// start.
-fn show(args: &TestArgs, transcript: &str, start: &str, end: &str) -> Result<(), CliError> {
+fn show(args: &TestArgs, transcript: &str, start: &str, end: Option<&str>) -> Result<(), CliError> {
     if let Some(path) = &args.transcript {
         return output_file::write(path, transcript);
     }
-    if end.is_empty() {
-        return Ok(());
-    }
+    let Some(end) = end else { return Ok(()) };
     let lines = without_heartbeats(transcript.strip_prefix(start).unwrap_or(transcript));
     if lines.is_empty() {
         super::notify(&format!("plumbline: {end}; nothing has happened in the cluster since its start"));

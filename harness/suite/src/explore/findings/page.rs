@@ -10,11 +10,15 @@ use crate::plural::counted;
 /// Returns the page of `report`.
 #[must_use]
 pub fn page(report: &ExploreReport) -> String {
-    let title = match report.findings.len() {
+    plain_page(&title(report.findings.len()), content(report))
+}
+
+/// Returns the title of a page with so many findings.
+pub(crate) fn title(findings: usize) -> String {
+    match findings {
         0 => "Exploration without findings".to_owned(),
         count => format!("Exploration with {}", counted(count as u64, "finding")),
-    };
-    plain_page(&title, content(report))
+    }
 }
 
 fn content(report: &ExploreReport) -> Markup {

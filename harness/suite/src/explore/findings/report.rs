@@ -18,14 +18,11 @@ const SHOWN: usize = 8;
 /// The part of its plans that an exploration tries at least, as a divisor: without findings, fewer say little.
 const LEAST_PART: usize = 10;
 
-/// Returns true if so few plans were tried that no finding says little.
-pub(crate) const fn is_too_few(tried: usize, planned: usize) -> bool {
-    tried * LEAST_PART < planned
-}
-
-/// Returns the sentence about too few plans.
-pub(crate) fn too_few(tried: usize, planned: usize) -> String {
-    format!("only {tried} of {planned} plans were tried, so that no finding says little: raise --budget")
+/// Returns the reason why no finding says little, if so few plans were tried.
+pub(crate) fn too_few(tried: usize, planned: usize) -> Option<String> {
+    let reason =
+        || format!("only {tried} of {planned} plans were tried, so that no finding says little: raise --budget");
+    (tried * LEAST_PART < planned).then(reason)
 }
 
 /// The document about an exploration.
@@ -256,10 +253,10 @@ impl ExploreReport {
         out.flush()
     }
 
-    /// Returns true if there is no finding because the exploration had hardly begun.
+    /// Returns the reason why the absence of findings says little: the exploration had hardly begun.
     #[must_use]
-    pub fn is_too_short(&self) -> bool {
-        self.findings.is_empty() && is_too_few(self.tried, self.planned)
+    pub fn too_few(&self) -> Option<String> {
+        if self.findings.is_empty() { too_few(self.tried, self.planned) } else { None }
     }
 
     /// Returns the number of histories that were explored, in words.
@@ -286,8 +283,8 @@ impl ExploreReport {
                 shortened(&fixtures)
             )?;
         }
-        if self.is_too_short() {
-            writeln!(out, "✗ {}", too_few(self.tried, self.planned))?;
+        if let Some(why) = self.too_few() {
+            writeln!(out, "✗ {why}")?;
         } else if self.tried < self.planned {
             let left = counted((self.planned - self.tried) as u64, "plan");
             writeln!(out, "not tried: {left}; increase --budget or split the work with --shard")?;

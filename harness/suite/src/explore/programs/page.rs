@@ -4,8 +4,8 @@
 use maud::{Markup, html};
 
 use super::report::{ProgramFinding, ProgramReport, ScenarioReport};
+use crate::explore::findings::page::title;
 use crate::html::{TranscriptChange, changes_page};
-use crate::plural::counted;
 
 /// Returns the page of `report`.
 #[must_use]
@@ -22,11 +22,7 @@ pub fn page(report: &ProgramReport) -> String {
             texts: [&scenario.transcript, &found.transcript],
         })
         .collect();
-    let title = match changes.len() {
-        0 => "Exploration without findings".to_owned(),
-        count => format!("Exploration with {}", counted(count as u64, "finding")),
-    };
-    changes_page(&title, content(report), ["without the fault", "with the fault"], &changes)
+    changes_page(&title(changes.len()), content(report), ["without the fault", "with the fault"], &changes)
 }
 
 fn id(scenario: &ScenarioReport, found: &ProgramFinding) -> String {

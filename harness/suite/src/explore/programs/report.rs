@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::oracles::ORACLES;
 use super::search::Explored;
-use crate::explore::findings::report::{is_too_few, too_few};
+use crate::explore::findings::report::too_few;
 use crate::plural::counted;
 
 /// The result as a document.
@@ -136,7 +136,7 @@ impl ScenarioReport {
     #[must_use]
     pub fn too_few(&self) -> Option<String> {
         let was_explored = self.refused.is_none() && self.left_out.is_none() && self.findings.is_empty();
-        (was_explored && is_too_few(self.tried, self.planned)).then(|| too_few(self.tried, self.planned))
+        if was_explored { too_few(self.tried, self.planned) } else { None }
     }
 
     /// Makes the report of a scenario that could not be explored.
