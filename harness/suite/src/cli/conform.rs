@@ -17,9 +17,12 @@ use crate::conformance::deviations::{self, Deviation};
 use crate::conformance::history;
 use crate::conformance::implementation::Implementation;
 use crate::conformance::profile::{ALL, Profiles};
-use crate::conformance::report::{ConformanceOutcome, ConformanceReport, OutcomeCounts, ProfileSummary, Suite};
+use crate::conformance::report::{
+    ConformanceOutcome, ConformanceReport, OutcomeCounts, ProfileSummary, Suite, TestedSubject,
+};
 use crate::conformance::report_writer::{JSON, JUNIT, ReportWriter, YAML};
 use crate::conformance::template::{self, ReportInput};
+use crate::conformance::tested_program::{self, OwnPrograms};
 use crate::digest;
 use crate::exit::Exit;
 use crate::html::Html;
@@ -28,6 +31,7 @@ use crate::process::signals;
 use crate::report::terminal::Terminal;
 use crate::report::{Event, Reporter, grouping};
 use crate::runner::suite;
+use crate::subject::command;
 
 /// Flags of `conform`.
 #[derive(Debug, clap::Args)]
@@ -106,11 +110,11 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
         return Err(CliError::Usage(message.to_owned()));
     }
     if let Some(path) = &args.output {
-        output_file::ensure_writable(path)?;
+        output_file::ensure_writable(output_file::OUTPUT, path)?;
     }
     let made = args.out.join(YAML);
     let site = args.site.as_ref().map(|folder| SiteAfterRun::new(folder, &made)).transpose()?;
-    output_file::ensure_writable_folder(&args.out)?;
+    output_file::ensure_writable_folder("--out", &args.out)?;
     let of_profile = Controller::parse(&args.profile);
     let added = of_profile.filter(|_| args.environment.takes_controllers_from_profile());
     let added = added.map_or_else(String::new, |controller| format!(" --subject-controllers {controller}"));
@@ -147,13 +151,20 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
         site.map_or(Ok(()), |site| site.make(&made))?;
     }
     closed?;
-    exit(writer.report())
+    let report = writer.report();
+    // What its clients call themselves shows only when they have sent requests.
+    let problems = tested_program::problems(&report.implementation, &report.subject, &OwnPrograms::at_hand());
+    if let Some((field, why)) = problems.first() {
+        return Err(CliError::Refuted(format!("{}: {field} {why}; `verify` refuses it", made.display())));
+    }
+    exit(report)
 }
 
 /// Refuses to judge our own controllers in the name of another implementation, and a run without a subject.
 fn check_subject(args: &ConformArgs, claim: &Implementation) -> Result<(), CliError> {
     let why = match args.environment.named_subject() {
-        Some(SubjectKind::Command | SubjectKind::External) => return Ok(()),
+        Some(SubjectKind::External) => return Ok(()),
+        Some(SubjectKind::Command) => return check_program(args, claim),
         Some(SubjectKind::InProcess) if claim.is_own() => return Ok(()),
         Some(SubjectKind::InProcess) => format!(
             "--subject in-process is Plumbline's own implementation, and {} describes {}: name its program with \
@@ -169,6 +180,26 @@ fn check_subject(args: &ConformArgs, claim: &Implementation) -> Result<(), CliEr
         ),
     };
     Err(CliError::Usage(why))
+}
+
+/// Refuses a program that is not the implementation's, as far as its command line and its file show it.
+fn check_program(args: &ConformArgs, claim: &Implementation) -> Result<(), CliError> {
+    let Some(what) = args.environment.command() else { return Ok(()) };
+    let (program, _) = environment::command_line(what)?;
+    let subject = TestedSubject {
+        kind: command::KIND.to_owned(),
+        what: what.to_owned(),
+        // What cannot be read does not start either, which is said then.
+        digest: digest::program(&program).and_then(|file| digest::file(&file).ok()),
+        ..TestedSubject::default()
+    };
+    match tested_program::problems(claim, &subject, &OwnPrograms::at_hand()).as_slice() {
+        [] => Ok(()),
+        [(field, why), ..] => {
+            let word = if *field == "subject.what" { "--command" } else { "the digest of the program of --command" };
+            Err(CliError::Usage(format!("{word} {why} ({} describes it)", args.implementation.display())))
+        }
+    }
 }
 
 /// Forwards events to the report, to the terminal on standard error, and to the additional report.

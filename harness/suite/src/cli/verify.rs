@@ -15,6 +15,7 @@ use crate::conformance::report::ConformanceReport;
 use crate::conformance::report_writer::{NOT_RUN, YAML};
 use crate::conformance::slim;
 use crate::conformance::slim::EvidenceAtHand;
+use crate::conformance::tested_program::{self, OwnPrograms};
 use crate::conformance::verify::{ReferenceSuite, verify};
 use crate::digest;
 use crate::exit::Exit;
@@ -52,6 +53,7 @@ struct ReferenceFixtures {
     fixtures: Vec<Fixture>,
     profiles: Profiles,
     digest: String,
+    own: OwnPrograms,
 }
 
 impl ReferenceFixtures {
@@ -59,11 +61,11 @@ impl ReferenceFixtures {
         let fixtures = parse::load(&root).map_err(CliError::BadFixtures)?;
         let profiles = Profiles::load(&root, &fixtures).map_err(CliError::BadFixtures)?;
         let digest = digest::suite(&root).map_err(CliError::environment)?;
-        Ok(Self { root, fixtures, profiles, digest })
+        Ok(Self { root, fixtures, profiles, digest, own: OwnPrograms::at_hand() })
     }
 
     fn suite(&self) -> ReferenceSuite<'_> {
-        ReferenceSuite { fixtures: &self.fixtures, profiles: &self.profiles, digest: &self.digest }
+        ReferenceSuite { fixtures: &self.fixtures, profiles: &self.profiles, digest: &self.digest, own: &self.own }
     }
 
     /// Returns the fixtures of the commit that the report names, if it is of another suite.
@@ -176,6 +178,9 @@ impl ConsistentReport {
             let verdict = if profile.conformant { "conformant" } else { "not conformant" };
             let why = if profile.conformant { String::new() } else { format!(": {}", profile.reasons.join(", ")) };
             writeln!(out, "  {:<16} {verdict}{why}", profile.name)?;
+        }
+        if let Some(line) = tested_program::not_shown(&report.implementation, &report.subject) {
+            writeln!(out, "  {line}")?;
         }
         match evidence {
             EvidenceAtHand::Nothing => writeln!(out, "  no evidence is next to it")?,

@@ -110,6 +110,11 @@ pub struct RunOrigin {
     pub is_virtual: bool,
 }
 
+/// Returns the error of a document that is not the expected YAML: where and why, without the text around it.
+pub(super) fn unreadable_yaml(error: serde_saphyr::Error) -> io::Error {
+    io::Error::other(error.without_snippet().to_string())
+}
+
 /// Reads the evidence of each fixture.
 ///
 /// # Errors
@@ -118,7 +123,7 @@ pub struct RunOrigin {
 pub fn read(source: &mut EvidenceSource) -> io::Result<Vec<FixtureEvidence>> {
     let mut text = |name: &str| source.text(&format!("{EVIDENCE}/{name}")).map_err(io::Error::other);
     let Some(index) = text(INDEX)? else { return Ok(Vec::new()) };
-    let index: Vec<IndexEntry> = serde_saphyr::from_str(&index).map_err(io::Error::other)?;
+    let index: Vec<IndexEntry> = serde_saphyr::from_str(&index).map_err(unreadable_yaml)?;
     let one = |entry: IndexEntry| {
         let inside = Path::new(&entry.folder).components().all(|part| matches!(part, Component::Normal(_)));
         if !inside {
@@ -146,7 +151,7 @@ pub fn read(source: &mut EvidenceSource) -> io::Result<Vec<FixtureEvidence>> {
 pub fn origin(source: &mut EvidenceSource) -> io::Result<Option<RunOrigin>> {
     let text = source.text(&format!("{EVIDENCE}/{ORIGIN}")).map_err(io::Error::other)?;
     let Some(text) = text else { return Ok(None) };
-    let origin: RunOrigin = serde_saphyr::from_str(&text).map_err(io::Error::other)?;
+    let origin: RunOrigin = serde_saphyr::from_str(&text).map_err(unreadable_yaml)?;
     if origin.api_version == ORIGIN_VERSION {
         return Ok(Some(origin));
     }
@@ -390,6 +395,7 @@ mod tests {
         JudgedRun {
             report,
             transcript: "t=+0s GET\n".to_owned(),
+            clients: std::collections::BTreeSet::new(),
             entries: Vec::new(),
             deliveries: Vec::new(),
             initial: Arc::default(),

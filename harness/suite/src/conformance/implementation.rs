@@ -22,6 +22,7 @@ pub const RECORD: Record = Record {
         must("url", "http:// or https://", "Home page or repository."),
         must("version", "text", "The tested version."),
         must("contacts", "list of texts", "Contacts: names, addresses, URLs."),
+        may("program", "file name", "Its program or script. A command line that does not name it is refused."),
         may("features", "list of features or globs such as `podgc.*`", "Declared features of level `extended`."),
     ],
 };
@@ -40,12 +41,15 @@ pub struct Implementation {
     pub version: String,
     /// Contacts; never empty.
     pub contacts: Vec<String>,
+    /// The file name of its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<String>,
     /// Declared features of level `extended`, as globs.
     pub features: Vec<String>,
 }
 
 /// The project whose controllers the subject `in-process` is: those of this repository.
-const OWN_PROJECT: &str = "plumbline-controllers";
+pub(super) const OWN_PROJECT: &str = "plumbline-controllers";
 
 impl Implementation {
     /// Returns true if it describes the controllers of this repository, the only ones that can run in process.
@@ -89,6 +93,9 @@ impl Implementation {
         for (index, contact) in self.contacts.iter().enumerate() {
             note(&format!("contacts[{index}]"), filled(contact));
         }
+        if let Some(name) = &self.program {
+            note("program", program(name));
+        }
         for (index, name) in self.features.iter().enumerate() {
             note(&format!("features[{index}]"), feature(name));
         }
@@ -111,6 +118,7 @@ fn read(cursor: &Cursor<'_>) -> Option<Implementation> {
     if contacts.is_empty() && fields.has("contacts") {
         fields.get("contacts")?.fail(Fail::new("is empty").hint("name at least one person or address"));
     }
+    let program = if fields.has("program") { Some(checked("program", program)?) } else { None };
     let features = list(&fields, "features", feature);
     Some(Implementation {
         organization: organization?,
@@ -118,6 +126,7 @@ fn read(cursor: &Cursor<'_>) -> Option<Implementation> {
         url: url?,
         version: version?,
         contacts,
+        program,
         features,
     })
 }
@@ -146,6 +155,13 @@ fn project(text: &str) -> Result<(), Fail> {
         return Ok(());
     }
     Err(Fail::new(format!("`{text}` cannot be the name of a file")).hint("letters, digits, `-`, `_` and `.`"))
+}
+
+fn program(text: &str) -> Result<(), Fail> {
+    if !text.is_empty() && !text.contains(|c: char| c == '/' || c == '=' || c.is_whitespace()) {
+        return Ok(());
+    }
+    Err(Fail::new(format!("`{text}` is not the name of a file")).hint("like my-ttl or ttl.py, without its folder"))
 }
 
 fn url(text: &str) -> Result<(), Fail> {
@@ -214,6 +230,7 @@ features: [podgc.*, ttl.start-up]
         "podgc.orphan",
         "me.yaml:6:12: features[0]: there is no feature `podgc.orphan`\n  hint: did you mean `podgc.orphaned`?"
     )]
+    #[case::program("version:", "program: bin/x\nversion:", "me.yaml:4:10: program: `bin/x` is not the name of a file")]
     #[case::yaml("organization: Example", "organization: [", "me.yaml:")]
     fn what_is_wrong_is_named(#[case] from: &str, #[case] to: &str, #[case] message: &str) {
         assert!(GOOD.contains(from));
@@ -228,6 +245,7 @@ features: [podgc.*, ttl.start-up]
     #[case("url", |i: &mut Implementation| "ftp://x".clone_into(&mut i.url))]
     #[case("version", |i: &mut Implementation| " ".clone_into(&mut i.version))]
     #[case("contacts", |i: &mut Implementation| i.contacts.clear())]
+    #[case("program", |i: &mut Implementation| i.program = Some("bin/x".to_owned()))]
     #[case("features[0]", |i: &mut Implementation| "x".clone_into(&mut i.features[0]))]
     fn what_no_file_says_is_a_problem(#[case] field: &str, #[case] change: fn(&mut Implementation)) {
         let mut claim = Implementation::parse(Path::new("me.yaml"), GOOD).expect("a good file");

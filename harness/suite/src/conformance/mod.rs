@@ -15,6 +15,7 @@
 //!   report
 //! - [`publish`]: the folder of published reports · [`slim`]: a published report · [`causes`], [`summary`]: what it
 //!   says about failures · [`history`]: the fixtures of former commits
+//! - [`tested_program`]: checks whose program it was
 //! - [`verify`]: finds later edits and inconsistencies · [`compare`]: compares two subjects
 //!
 //! Modelled on gateway-api's conformance report, with three differences: the list of fixtures is part of the report,
@@ -38,6 +39,7 @@ pub mod report_writer;
 pub mod slim;
 pub mod summary;
 pub mod template;
+pub mod tested_program;
 pub mod verify;
 
 /// Failures while a conformance report is written.

@@ -86,7 +86,7 @@ pub struct ConformanceReport {
 }
 
 /// The tested subject.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TestedSubject {
     /// The name in reports.
@@ -101,6 +101,10 @@ pub struct TestedSubject {
     /// Digests of the files that its command line names, such as the script that an interpreter runs, by argument.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
+    /// The names by which its clients called themselves in the fixtures that ran, `kubectl/v1.36.0`, sorted; at most
+    /// 20. Absent in reports of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clients: Vec<String>,
     /// The controllers that it declares, sorted. Absent in reports of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controllers: Vec<String>,
@@ -467,6 +471,7 @@ steps:
                 url: text("https://example.org"),
                 version: text("v1.2"),
                 contacts: vec![text("ops@example.org")],
+                program: Some(text("collector")),
                 features: vec![text("podgc.*")],
             },
             subject: TestedSubject {
@@ -475,6 +480,7 @@ steps:
                 what: text("collector --now"),
                 digest: Some(digest::bytes(b"program")),
                 files: [("collector.py".to_owned(), digest::bytes(b"script"))].into(),
+                clients: vec![text("collector/v1.2")],
                 controllers: plumbline::fixture::Controller::ALL.map(|controller| controller.to_string()).into(),
                 environment: vec![text("GOGC")],
                 companions: vec![text("taint-eviction=daemonset-controller")],

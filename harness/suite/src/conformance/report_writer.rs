@@ -14,6 +14,7 @@ use super::deviations;
 use super::evidence::{EvidenceFolder, replace};
 use super::manifest;
 use super::report::{ConformanceOutcome, ConformanceReport};
+use super::tested_program;
 use crate::report::junit::Junit;
 use crate::report::{self, Event, FixtureReport, JudgedRun, Reporter, RunReport};
 
@@ -108,6 +109,7 @@ impl ReportWriter {
 
     fn finished(&mut self, judged: &JudgedRun) -> io::Result<()> {
         let outcome = self.put(&judged.report);
+        tested_program::add_clients(&mut self.report.subject, &judged.clients);
         match outcome {
             ConformanceOutcome::Fail => self.evidence.add(judged, "fail")?,
             ConformanceOutcome::KnownDeviation => self.evidence.add(judged, "known-deviation")?,
@@ -187,6 +189,7 @@ mod tests {
         let report = verdict::blank(&fixture(id, "core"), outcome, reason);
         JudgedRun {
             report,
+            clients: ["collector/v2".to_owned()].into(),
             transcript: String::new(),
             entries: Vec::new(),
             deliveries: Vec::new(),
@@ -234,6 +237,7 @@ mod tests {
             writer.event(Event::Finished(&judged)).expect("a writable folder");
         }
         assert_eq!(writer.report().fixtures[0].bystanders, ["python POST leases/me"]);
+        assert_eq!(writer.report().subject.clients, ["collector/v1.2", "collector/v2"]);
         assert_eq!(writer.evidence(), 3);
         let mut broken = judged("podgc/d", report::Outcome::NotRun, "the cluster broke");
         broken.report.bystanders = vec!["python POST leases/me".to_owned()];

@@ -96,7 +96,7 @@ pub fn causes(folder: &Path, report: &ConformanceReport) -> io::Result<Vec<Failu
         return Ok(causes::of(report, &evidence));
     }
     let text = fs::read_to_string(folder.join(CAUSES))?;
-    let mut causes: Vec<FailureCause> = serde_saphyr::from_str(&text).map_err(io::Error::other)?;
+    let mut causes: Vec<FailureCause> = serde_saphyr::from_str(&text).map_err(evidence::unreadable_yaml)?;
     for cause in &mut causes {
         if let Some(file) = cause.file.as_ref().filter(|file| is_inside(file)) {
             cause.transcript = Some(fs::read_to_string(folder.join(file))?);

@@ -65,6 +65,7 @@ pub fn not_run_report(input: ReportInput<'_>, test_bed: &TestBed) -> Result<Conf
             what: identity.what,
             digest: identity.digest,
             files: identity.files,
+            clients: Vec::new(),
             controllers: subject.controllers().iter().map(ToString::to_string).collect(),
             environment: identity.environment.into_iter().collect(),
             companions: identity.companions.into_iter().collect(),

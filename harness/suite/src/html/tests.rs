@@ -46,6 +46,7 @@ fn judged(transcript: &Transcript) -> JudgedRun {
     JudgedRun {
         report: canned().fixtures.remove(0),
         transcript: String::new(),
+        clients: std::collections::BTreeSet::new(),
         entries: transcript.entries(),
         deliveries: transcript.deliveries(),
         initial: Arc::default(),

@@ -12,7 +12,7 @@ pub mod markdown;
 mod progress;
 pub mod terminal;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -367,6 +367,8 @@ pub struct JudgedRun {
     pub report: FixtureReport,
     /// The whole transcript as text.
     pub transcript: String,
+    /// The names by which the subject's clients called themselves: product and version.
+    pub clients: BTreeSet<String>,
     /// The raw, unredacted entries.
     pub entries: Vec<TranscriptEntry>,
     /// The watch events that were sent.

@@ -448,6 +448,7 @@ mod tests {
             let judged = JudgedRun {
                 report,
                 transcript,
+                clients: std::collections::BTreeSet::new(),
                 entries: Vec::new(),
                 deliveries: Vec::new(),
                 initial: std::sync::Arc::default(),

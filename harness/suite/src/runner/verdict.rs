@@ -16,6 +16,9 @@ use crate::load::RunLoad;
 use crate::report::{Failure, FixtureReport, JudgedRun, Outcome};
 use crate::subject::BystanderWrites;
 
+/// Most letters of a client's name.
+const MAX_CLIENT: usize = 80;
+
 /// Number of transcript lines shown before and after a failure.
 const CONTEXT: usize = 6;
 
@@ -58,6 +61,7 @@ pub fn judge(fixture: &Fixture, record: &RunRecord) -> JudgedRun {
         return JudgedRun {
             report,
             transcript,
+            clients: BTreeSet::new(),
             entries,
             deliveries,
             initial,
@@ -141,6 +145,20 @@ fn bystander_writes(fixture: &Fixture, entries: &[TranscriptEntry]) -> Vec<Strin
     texts.into_iter().collect()
 }
 
+/// Returns how the subject's clients called themselves.
+fn clients(entries: &[TranscriptEntry]) -> BTreeSet<String> {
+    let of_subject = entries.iter().filter(|entry| entry.actor().is_subject());
+    let agents: BTreeSet<&str> = of_subject.filter_map(|entry| entry.origin.user_agent()).collect();
+    agents.into_iter().filter_map(client).collect()
+}
+
+/// Returns how a client calls itself: the first word of its user agent, `kubectl/v1.36.0`. Other words name the
+/// machine and the controller.
+fn client(user_agent: &str) -> Option<String> {
+    let word = user_agent.split_whitespace().next()?;
+    Some(word.chars().filter(|letter| !letter.is_control()).take(MAX_CLIENT).collect())
+}
+
 fn plain(message: &str) -> Failure {
     Failure { message: message.to_owned(), ..Failure::default() }
 }
@@ -176,7 +194,8 @@ fn report(
     let load = record.load.clone();
     let initial = record.initial.clone();
     let deliveries = record.transcript.deliveries();
-    JudgedRun { report, transcript, entries, deliveries, initial, start: record.start, leeway, load, objects }
+    let clients = clients(&entries);
+    JudgedRun { report, transcript, clients, entries, deliveries, initial, start: record.start, leeway, load, objects }
 }
 
 fn objects_at_the_end(record: &RunRecord, entries: &[TranscriptEntry]) -> Vec<RecordedJson> {
@@ -225,4 +244,17 @@ fn excerpt(paragraphs: &[Paragraph], at: Option<u64>) -> String {
         let _ = writeln!(out, "… {} later", paragraphs.len() - to);
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_named_by_product_and_version() {
+        assert_eq!(client("kubectl/v1.36.0 (linux/amd64) kubernetes/abc").as_deref(), Some("kubectl/v1.36.0"));
+        assert_eq!(client("a\u{7}b c").as_deref(), Some("ab"));
+        assert_eq!(client(" "), None);
+        assert_eq!(client(&"x".repeat(500)).map(|name| name.len()), Some(MAX_CLIENT));
+    }
 }

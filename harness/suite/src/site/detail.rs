@@ -61,6 +61,7 @@ fn report(source: &PublishedReport) -> Markup {
             dt { "Command" } dd { code { (subject.what) } }
             @if let Some(digest) = &subject.digest { dt { "Program" } dd { "SHA-256 " (short_hash(digest)) } }
             @for (name, digest) in &subject.files { dt { "File" } dd { code { (name) } " SHA-256 " (short_hash(digest)) } }
+            @if !subject.clients.is_empty() { dt { "Clients" } dd { (foreign(&subject.clients.join(", "))) } }
             @if !subject.environment.is_empty() { dt { "Variables" } dd { (subject.environment.join(", ")) } }
             @if !subject.companions.is_empty() { dt { "Companions" } dd { (subject.companions.join(", ")) } }
             dt { "Cluster" } dd { (report.cluster.name) ", Kubernetes " (report.kubernetes_version) ", " (time_kind(report)) }

@@ -19,6 +19,7 @@ use plumbline_suite::conformance::profile::Profiles;
 use plumbline_suite::conformance::report::{ConformanceOutcome, ConformanceReport, Suite};
 use plumbline_suite::conformance::report_writer::ReportWriter;
 use plumbline_suite::conformance::template::{ReportInput, not_run_report};
+use plumbline_suite::conformance::tested_program::OwnPrograms;
 use plumbline_suite::conformance::verify::{ReferenceSuite, verify};
 use plumbline_suite::digest;
 use plumbline_suite::plan::{Filter, Plan};
@@ -86,6 +87,7 @@ fn conform(
         url: env!("CARGO_PKG_REPOSITORY").to_owned(),
         version: "v0".to_owned(),
         contacts: vec!["maintainers@example.com".to_owned()],
+        program: None,
         features: vec!["*".to_owned()],
     };
     let suite = Suite {
@@ -109,7 +111,9 @@ fn conform(
     let options = RunOptions { jobs: 2, ..RunOptions::one_by_one() };
     suite::run(&plan, &test_bed, options, &mut writer).expect("a report");
     let report = writer.report().clone();
-    let findings = verify(&report, ReferenceSuite { fixtures: &chosen, profiles: &profiles, digest: &suite.digest });
+    let own = OwnPrograms::at_hand();
+    let reference = ReferenceSuite { fixtures: &chosen, profiles: &profiles, digest: &suite.digest, own: &own };
+    let findings = verify(&report, reference);
     assert!(findings.is_empty(), "the report holds: {findings:?}");
     assert!(report.fixtures.iter().all(|fixture| fixture.outcome != ConformanceOutcome::NotRun), "it is complete");
     report

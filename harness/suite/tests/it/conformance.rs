@@ -112,7 +112,11 @@ fn our_controllers_speak_for_no_other_project() {
         ("me.yaml", "", "name the program of plumbline-controllers with --command"),
         ("other.yaml", "--subject in-process", "other.yaml describes other: name its program with --command"),
         ("other.yaml", "--subject none", "leaves nothing to judge"),
+        ("other.yaml", "--command plumbline-controllers", "--command runs plumbline-controllers: Plumbline's own"),
+        ("other.yaml", "--command ./collector", "is that of a program of this installation: Plumbline's own"),
     ];
+    // A copy under another name.
+    std::os::unix::fs::symlink(support::PROGRAM, root.join("collector")).expect("a writable folder");
     for (claim, flags, says) in cases {
         let (code, out, err) = plumbline(&root, &format!("conform --implementation {claim} {flags}"));
         assert_eq!(code, 2, "{claim} {flags}: {out}{err}");
@@ -129,6 +133,20 @@ fn our_controllers_speak_for_no_other_project() {
         let (code, out, err) = plumbline(&root, &format!("{verb} conformance/report.yaml"));
         assert_eq!(code, 5, "{verb}: {out}{err}");
         assert!(err.contains("Plumbline's own controllers were tested, not those of other"), "{verb}: {err}");
+    }
+    // Edited further, it says what the run has shown.
+    report.subject.kind = "command".to_owned();
+    report.subject.what = "./collector".to_owned();
+    for (field, edit) in [
+        ("subject.clients: names plumbline-controllers/", (|_| ()) as fn(&mut ConformanceReport)),
+        ("subject.digest: is that of a program of this installation", |report| report.subject.clients.clear()),
+    ] {
+        edit(&mut report);
+        report.seal();
+        fs::write(&file, report.to_yaml().expect("YAML")).expect("a writable file");
+        let (code, out, err) = plumbline(&root, "verify conformance/report.yaml");
+        assert_eq!(code, 5, "{out}{err}");
+        assert!(err.contains(field), "{field}: {err}");
     }
 }
 

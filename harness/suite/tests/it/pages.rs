@@ -284,6 +284,7 @@ fn long_run(entries: usize) -> JudgedRun {
     JudgedRun {
         report: serde_json::from_value(report).expect("a report"),
         transcript: String::new(),
+        clients: std::collections::BTreeSet::new(),
         entries: transcript.entries(),
         deliveries: Vec::new(),
         initial: std::sync::Arc::default(),

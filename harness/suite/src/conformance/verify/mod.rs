@@ -8,13 +8,14 @@ use std::fmt;
 
 use jiff::Timestamp;
 use plumbline::fixture::pattern::glob;
-use plumbline::fixture::{Capability, Controller, Fixture, Level, Release};
+use plumbline::fixture::{Capability, Controller, Fixture, Release};
 use serde_json::Value;
 
 use super::deviations;
 use super::history;
 use super::profile::Profiles;
 use super::report::{self, API_VERSION, ConformanceOutcome, ConformanceReport, FixtureResult, KIND, Mode};
+use super::tested_program::{self, OwnPrograms};
 use crate::cluster::remote;
 use crate::digest;
 use crate::subject::Subject as _;
@@ -36,6 +37,8 @@ pub struct ReferenceSuite<'a> {
     pub profiles: &'a Profiles,
     /// Its digest.
     pub digest: &'a str,
+    /// The programs of this repository, which other projects' reports must not be about.
+    pub own: &'a OwnPrograms,
 }
 
 /// An inconsistency in a report.
@@ -58,6 +61,7 @@ impl fmt::Display for Finding {
 pub fn verify(report: &ConformanceReport, reference: ReferenceSuite<'_>) -> Vec<Finding> {
     let mut check = Verifier { report, findings: Vec::new() };
     check.head();
+    check.subject(reference.own);
     check.suite(reference);
     check.list(reference);
     check.outcomes(reference);
@@ -71,6 +75,7 @@ pub fn verify(report: &ConformanceReport, reference: ReferenceSuite<'_>) -> Vec<
 pub fn verify_alone(report: &ConformanceReport) -> Vec<Finding> {
     let mut check = Verifier { report, findings: Vec::new() };
     check.head();
+    check.subject(&OwnPrograms::default());
     check.known_deviations();
     check.derived();
     check.findings
@@ -103,13 +108,6 @@ impl Verifier<'_> {
         for (field, message) in report.implementation.problems() {
             self.note(format!("implementation.{field}"), message);
         }
-        if report.subject.kind == in_process::KIND && !report.implementation.is_own() {
-            let message = format!(
-                "is in-process: Plumbline's own controllers were tested, not those of {}; run `conform --command '…'`",
-                report.implementation.project
-            );
-            self.note("subject.kind", message);
-        }
         if report.subject.digest.as_deref().is_some_and(|text| !digest::is_digest(text)) {
             self.note("subject.digest", "is not a SHA-256 digest");
         }
@@ -140,6 +138,21 @@ impl Verifier<'_> {
         let is_virtual = report.cluster.capabilities.iter().any(|name| name == Capability::VirtualTime.as_str());
         if is_virtual != (report.mode == Mode::Virtual) {
             self.note("mode", "contradicts cluster.capabilities");
+        }
+    }
+
+    /// Checks that the subject is one of the implementation's.
+    fn subject(&mut self, own: &OwnPrograms) {
+        let report = self.report;
+        if report.subject.kind == in_process::KIND && !report.implementation.is_own() {
+            let message = format!(
+                "is in-process: Plumbline's own controllers were tested, not those of {}; run `conform --command '…'`",
+                report.implementation.project
+            );
+            self.note("subject.kind", message);
+        }
+        for (field, message) in tested_program::problems(&report.implementation, &report.subject, own) {
+            self.note(field, message);
         }
     }
 
@@ -318,7 +331,7 @@ fn impossible(report: &ConformanceReport, fixture: &Fixture, result: &FixtureRes
     let lacks: Vec<&str> =
         fixture.requires.iter().filter(|capability| !can(capability)).map(|capability| capability.as_str()).collect();
     let declared = report.implementation.features.iter().any(|pattern| glob(pattern, &fixture.feature));
-    let undeclared = fixture.level == Level::Extended && !declared;
+    let undeclared = fixture.needs_declaration() && !declared;
     let has = |controller: &Controller| report.subject.controllers.iter().any(|name| name == controller.as_str());
     let absent: Vec<&str> = fixture
         .controllers

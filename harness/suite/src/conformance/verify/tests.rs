@@ -40,7 +40,12 @@ impl SuiteUnderTest {
     }
 
     fn verify(&self, report: &ConformanceReport) -> Vec<String> {
-        let reference = ReferenceSuite { fixtures: &self.fixtures, profiles: &self.profiles, digest: DIGEST };
+        let reference = ReferenceSuite {
+            fixtures: &self.fixtures,
+            profiles: &self.profiles,
+            digest: DIGEST,
+            own: &OwnPrograms::default(),
+        };
         verify(report, reference).iter().map(ToString::to_string).collect()
     }
 }
@@ -212,6 +217,9 @@ fn edits_are_found(#[case] finding: &str, #[case] edit: ReportEdit) {
 #[case::kind("kind: says `RunReport`, should be `ConformanceReport`", |r: &mut ConformanceReport| "RunReport".clone_into(&mut r.kind))]
 #[case::api_version("apiVersion: says `v2`", |r: &mut ConformanceReport| "v2".clone_into(&mut r.api_version))]
 #[case::contacts("implementation.contacts: is empty", |r: &mut ConformanceReport| r.implementation.contacts.clear())]
+#[case::own_program("subject.what: runs plumbline-controllers: Plumbline's own controllers were tested, not those of collector", |r: &mut ConformanceReport| "env plumbline-controllers collector".clone_into(&mut r.subject.what))]
+#[case::own_clients("subject.clients: names plumbline-controllers/0.2.0: Plumbline's own", |r: &mut ConformanceReport| r.subject.clients = vec!["plumbline-controllers/0.2.0".to_owned()])]
+#[case::other_program("subject.what: does not run collector, the program that collector describes", |r: &mut ConformanceReport| "other --now".clone_into(&mut r.subject.what))]
 #[case::subject("subject.digest: is not a SHA-256 digest", |r: &mut ConformanceReport| r.subject.digest = Some("abc".to_owned()))]
 fn careful_edits_are_found(#[case] finding: &str, #[case] edit: ReportEdit) {
     let mut report = good();
