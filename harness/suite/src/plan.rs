@@ -16,8 +16,8 @@ pub struct Capabilities {
     pub capabilities: BTreeSet<Capability>,
     /// The controllers of the subject.
     pub controllers: BTreeSet<Controller>,
-    /// Features of level `extended` that the subject declares, or globs such as `podgc.*`. Features of other levels
-    /// need no declaration.
+    /// Optional features that the subject declares, or globs such as `podgc.*`: those of level `extended`, and those
+    /// that are optional at any level. Other features need no declaration.
     pub features: BTreeSet<String>,
     /// The release of Kubernetes that is judged; `None` selects the fixtures of every release.
     pub release: Option<Release>,
@@ -242,7 +242,7 @@ fn skip(fixture: &Fixture, offered: &Capabilities) -> Option<Skip> {
         return Some(Skip::NoController(controllers));
     }
     let declared = || offered.features.iter().any(|pattern| glob(pattern, &fixture.feature));
-    if fixture.level == Level::Extended && !declared() {
+    if fixture.needs_declaration() && !declared() {
         return Some(Skip::Undeclared(fixture.feature.clone()));
     }
     let missing: Vec<_> = fixture.requires.difference(&offered.capabilities).copied().collect();
@@ -325,6 +325,9 @@ mod tests {
         let extended = fixture("podgc/a", Level::Extended, "podgc.x", &[]);
         assert_eq!(skips(&extended, &offered).as_deref(), Some("the subject does not declare podgc.x"));
         assert_eq!(skips(&plain, &offered), None, "core features need no declaration");
+        let election = fixture("ttl/a", Level::Hardened, "faults.leader-election", &[]);
+        let why = skips(&election, &offered);
+        assert_eq!(why.as_deref(), Some("the subject does not declare faults.leader-election"), "at any level");
 
         offered.release = Release::parse("1.36");
         let newer = ReleaseRange { since: Release::parse("1.37"), until: None };

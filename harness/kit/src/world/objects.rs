@@ -539,7 +539,7 @@ fn split(object: Value) -> Result<Vec<Value>> {
     match object {
         Value::String(text) => {
             let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
-                .map_err(|error| Error::new(format!("the text is not YAML of objects: {error}")))?;
+                .map_err(|error| Error::new(format!("the text is not YAML of objects: {}", error.without_snippet())))?;
             let objects: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
             match objects.iter().find(|document| !document.is_object()) {
                 Some(other) => Err(Error::new(format!("a YAML document is no object: {other}"))),

@@ -275,6 +275,21 @@ fn a_mistake_is_reported_with_place_and_hint(#[case] rest: &str, #[case] says: &
     "a hardened fixture must cite its source",
     "source: "
 )]
+#[case::core_of_an_optional_feature(
+    "promise: x\nrule: G-001\nlevel: core\nfeature: faults.leader-election\nexpect: { exists: pods/a }",
+    "a core fixture is for every subject, and faults.leader-election is optional",
+    "level: extended"
+)]
+#[case::flag_of_another_feature(
+    "promise: x\nrule: G-001\nlevel: core\nfeature: podgc.cycle\nflags: { leader-elect: true }\nexpect: { exists: pods/a }",
+    "only subjects with faults.leader-election know `leader-elect`, and the feature is podgc.cycle",
+    "feature: faults.leader-election"
+)]
+#[case::metric_of_another_feature(
+    "promise: x\nrule: G-001\nlevel: core\nfeature: podgc.metrics\nexpect: { metrics: { \"plumbline_pending{name=a}\": 0 } }",
+    "only subjects with disruption.kept or podgc.kept or taint-eviction.kept know `plumbline_pending`",
+    "feature: disruption.kept or"
+)]
 #[case::malformed("promise: [x\n", "not well-formed YAML", "")]
 #[case::duplicate_key("promise: x\npromise: y\n", "case.yaml:2:1", "")]
 #[case::a_list("- x\n", "expected a map (fixture), found a list", "")]

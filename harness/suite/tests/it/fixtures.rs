@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use plumbline::fixture::Level;
-use plumbline::fixture::vocabulary::{Capability, FEATURES};
+use plumbline::fixture::vocabulary::{Capability, FEATURES, is_optional};
 use plumbline::fixture::{matching, parse, schema};
 use plumbline::invariants;
 use plumbline_suite::conformance::{deviations, idle};
@@ -80,7 +80,8 @@ fn sections() -> Vec<(&'static str, String)> {
     }
     let mut features = String::from("| feature | what it is |\n| --- | --- |\n");
     for (name, doc) in FEATURES {
-        let _ = writeln!(features, "| `{name}` | {doc} |");
+        let optional = if is_optional(name) { " (optional)" } else { "" };
+        let _ = writeln!(features, "| `{name}` | {doc}{optional} |");
     }
     let names: Vec<String> = Capability::ALL.iter().map(|capability| format!("`{capability}`")).collect();
     let lines: Vec<String> = names.chunks(8).map(|line| line.join(", ")).collect();
