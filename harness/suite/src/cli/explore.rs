@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use plumbline::explore::faults::plan::Token;
 use plumbline::fixture::Fixture;
+use plumbline::fixture::parse::SCENARIO;
 use plumbline::transcript::render::{render, to_text};
 
 use super::explore_program::{self, ProgramArgs};
@@ -28,6 +29,9 @@ use crate::explore::search::{self, Exploration, ExploreOptions, Progress, Strate
 use crate::process::signals;
 use crate::runner::suite::TestBed;
 use crate::subject::in_process::Replicas;
+
+/// The flag of the folder for findings.
+pub(super) const KEEP: &str = "--keep";
 
 /// Wall time between two lines of progress.
 pub(super) const PROGRESS: Duration = Duration::from_secs(10);
@@ -148,8 +152,8 @@ fn shard_of(text: &str, index: Option<&str>) -> Result<(u64, u64), ValueError> {
 /// Runs the verb.
 pub(super) fn main(args: &ExploreArgs) -> Result<Exit, CliError> {
     signals::install();
-    args.output.iter().try_for_each(|path| output_file::ensure_writable(path))?;
-    args.keep.iter().try_for_each(|folder| output_file::ensure_writable_folder(folder))?;
+    args.output.iter().try_for_each(|path| output_file::ensure_writable(output_file::OUTPUT, path))?;
+    args.keep.iter().try_for_each(|folder| output_file::ensure_writable_folder(KEEP, folder))?;
     if let Some(command) = args.program.command() {
         return explore_program::main(command, args);
     }
@@ -287,7 +291,7 @@ fn keep(folder: &Path, report: &ExploreReport) -> Result<(), CliError> {
         let text = finding.fixture.as_deref()?;
         Some((format!("{}.yaml", finding.file_name()), text))
     });
-    output_file::write_all(folder, fixtures)
+    output_file::write_all(KEEP, folder, fixtures)
 }
 
 pub(super) fn line(progress: &Progress, budget: Option<Duration>) -> String {
@@ -318,6 +322,10 @@ fn write(args: &ExploreArgs, report: &ExploreReport) -> Result<(), CliError> {
 
 /// Runs one plan and shows it.
 fn replay(token: &Token, folder: &FixturesFolder, test_bed: &TestBed) -> Result<Exit, CliError> {
+    if token.fixture.starts_with(&format!("{SCENARIO}/")) {
+        let next = format!("--replay {token} is a plan of a program: add --command and --scenario");
+        return Err(CliError::Usage(next));
+    }
     let fixtures = folder.load()?;
     let Some(fixture) = find(&fixtures, &token.fixture) else {
         return Err(CliError::Nothing(format!("there is no fixture {}; see `plumbline list`", token.fixture)));

@@ -304,6 +304,37 @@ fn beginnings(subject: &ScenarioSubject, explored: &Explored) -> Vec<ToExplore> 
     explored.strayed.iter().filter_map(beginning).collect()
 }
 
+/// Makes the runs without faults, and says how far they are.
+fn watched_reference(
+    subject: &ScenarioSubject,
+    launcher: &Launcher,
+    options: &ProgramOptions,
+) -> Result<Reference, ReferenceError> {
+    let id = &subject.fixture.id;
+    let count = options.references;
+    notify(&format!("plumbline: {id}: {count} runs without faults, of up to {} s each", launcher.limit.as_secs()));
+    let stopwatch = Stopwatch::start();
+    let mut next = explore::PROGRESS;
+    let reference = search::watched_reference(subject, launcher, options, |ended, facts| {
+        let wall = stopwatch.elapsed();
+        if ended < count && wall >= next {
+            let hours = Duration::from_millis(facts.end).as_secs_f64() / 3600.0;
+            let seconds = wall.as_secs();
+            notify(&format!(
+                "{ended} of {count} runs without faults in {seconds} s, the last one of {hours:.1} h of virtual time"
+            ));
+            next = wall + explore::PROGRESS;
+        }
+    })?;
+    let seconds = stopwatch.elapsed().as_secs_f64();
+    let requests = reference.facts.requests.len() + reference.facts.omitted;
+    let points = reference.points().len();
+    notify(&format!(
+        "plumbline: {id}: the runs without faults took {seconds:.1} s; {requests} requests, {points} points for faults"
+    ));
+    Ok(reference)
+}
+
 fn tell_divergence(reference: &Reference) {
     if reference.alike < 1.0 {
         let part = reference.alike * 100.0;
@@ -325,6 +356,7 @@ fn explored(
     let mut report = ProgramReport {
         api_version: "plumbline/v1",
         kind: "ProgramExploreReport",
+        program: subjects.first().map(|subject| subject.program.name.clone()).unwrap_or_default(),
         command: command.to_owned(),
         flags: args.program.flags(command),
         scenarios: Vec::new(),
@@ -344,8 +376,7 @@ fn explored(
             report.scenarios.push(ScenarioReport::left_out(&subject.fixture.id, &file, why));
             continue;
         }
-        notify(&format!("plumbline: {}: {} runs without faults", subject.fixture.id, options.references));
-        let reference = match search::reference(subject, launcher, options) {
+        let reference = match watched_reference(subject, launcher, options) {
             Ok(reference) => reference,
             Err(_) if given.is_some() => continue,
             Err(why) => {
@@ -476,7 +507,7 @@ fn keep(folder: &Path, explored: &Explored, fixtures: &BTreeMap<String, String>)
         let text = fixtures.get(&finding.fingerprint)?;
         Some((format!("{}.yaml", finding.file_name()), text))
     });
-    output_file::write_all(folder, scenarios)
+    output_file::write_all(explore::KEEP, folder, scenarios)
 }
 
 /// Runs one plan and shows it.

@@ -6,19 +6,25 @@ use plumbline::explore::findings::Finding;
 use super::report::{ExploreReport, Marks};
 use crate::html::plain_page;
 use crate::plural::counted;
+use crate::subject::in_process;
 
 /// Returns the page of `report`.
 #[must_use]
 pub fn page(report: &ExploreReport) -> String {
-    plain_page(&title(report.findings.len()), content(report))
+    plain_page(&title(subject(report), report.findings.len()), content(report))
 }
 
-/// Returns the title of a page with so many findings.
-pub(crate) fn title(findings: usize) -> String {
+/// Returns the title of a page about a program with so many findings.
+pub(crate) fn title(program: &str, findings: usize) -> String {
     match findings {
-        0 => "Exploration without findings".to_owned(),
-        count => format!("Exploration with {}", counted(count as u64, "finding")),
+        0 => format!("Exploration of {program} without findings"),
+        count => format!("Exploration of {program} with {}", counted(count as u64, "finding")),
     }
+}
+
+/// Returns the name of the subject for people.
+fn subject(report: &ExploreReport) -> &str {
+    if report.subject == in_process::KIND { "Plumbline's controllers" } else { &report.subject }
 }
 
 fn content(report: &ExploreReport) -> Markup {
@@ -144,7 +150,7 @@ mod tests {
         }];
         let page = page(&report);
         for part in [
-            "Exploration with 1 finding<",
+            "Exploration of x with 1 finding<",
             "&lt;b&gt; is left",
             "--replay 'podgc/a:500@",
             "2 of 9 plans",

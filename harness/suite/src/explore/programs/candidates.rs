@@ -1,6 +1,6 @@
 //! The plans that follow from the points of a run without faults, in the order in which they are tried. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use plumbline::explore::faults::point::Site;
@@ -53,6 +53,8 @@ pub struct Candidates {
     pub plans: Vec<PlannedFault>,
     /// Number of plans that were left out because another one has the same run.
     pub equal: usize,
+    /// The same by kind of fault; 0 for kinds that no point suits.
+    pub left_out: BTreeMap<&'static str, usize>,
 }
 
 /// Returns the single faults at these points.
@@ -61,10 +63,13 @@ pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candida
     let mut met = BTreeSet::new();
     let mut all: Vec<(u64, String, PlannedFault)> = Vec::new();
     let mut equal = 0;
+    let of_profile = Disturbance::of_programs().filter(|disturbance| is_for_programs(*disturbance, profile));
+    let mut left_out: BTreeMap<&'static str, usize> = of_profile.map(|disturbance| (disturbance.name(), 0)).collect();
     for (place, point) in points.iter().enumerate() {
         for disturbance in Disturbance::of_programs().filter(|disturbance| is_possible(*disturbance, point, profile)) {
             if !met.insert(circumstances(disturbance, point)) {
                 equal += 1;
+                *left_out.entry(disturbance.name()).or_default() += 1;
                 continue;
             }
             let mut hasher = DefaultHasher::new();
@@ -83,7 +88,7 @@ pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candida
         in_turns_by(|(hash, _)| *hash, plans).into_iter().map(|(_, plan)| plan).collect::<Vec<_>>()
     };
     let plans = [ordered(likely), ordered(others)].concat();
-    Candidates { plans, equal }
+    Candidates { plans, equal, left_out }
 }
 
 /// Returns true for a crash, an error, a lost reply and another client's change at a write, and for events that come
@@ -101,14 +106,20 @@ fn is_likely(disturbance: Disturbance, point: &Point) -> bool {
 fn is_possible(disturbance: Disturbance, point: &Point, profile: FaultProfile) -> bool {
     let name = disturbance.name();
     let suits = disturbance.suits(&point.point());
+    let can_be_taken = name != "lease-taken" || point.plural == "leases";
+    let of_place =
+        if point.lock { OF_LOCKS.contains(&name) && can_be_taken } else { !disturbance.is(FaultTrait::ConcernsLeader) };
+    suits && of_place && is_for_programs(disturbance, profile)
+}
+
+/// Returns true for the kinds of fault of a profile, without those that no program is tried with.
+fn is_for_programs(disturbance: Disturbance, profile: FaultProfile) -> bool {
+    let name = disturbance.name();
     let of_profile = match profile {
         FaultProfile::All => true,
         FaultProfile::Robustness => robustness_of(name).is_some(),
     };
-    let can_be_taken = name != "lease-taken" || point.plural == "leases";
-    let of_place =
-        if point.lock { OF_LOCKS.contains(&name) && can_be_taken } else { !disturbance.is(FaultTrait::ConcernsLeader) };
-    suits && of_profile && of_place && !NOT_FOR_PROGRAMS.contains(&name)
+    of_profile && !NOT_FOR_PROGRAMS.contains(&name)
 }
 
 /// Returns what decides over the run with a fault: plans with the same circumstances have the same run.

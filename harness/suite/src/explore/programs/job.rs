@@ -11,6 +11,7 @@ use plumbline::fixture::{Resource, Target};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::rights::UsedRights;
 use super::state::{EndState, Expected};
 
 /// The program of an exploration, and its surroundings.
@@ -243,6 +244,9 @@ pub struct Facts {
     pub requests: Vec<Request>,
     /// Number of requests that are not listed because there were too many.
     pub omitted: usize,
+    /// The rights that the requests need, also those about locks.
+    #[serde(default)]
+    pub rights: UsedRights,
     /// The points at which faults can happen.
     pub points: Vec<Point>,
     /// The objects at the end.

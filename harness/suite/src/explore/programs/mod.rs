@@ -12,10 +12,12 @@
 //! - `survey`: the facts of a run · `locks`: those of its leader
 //! - [`state`]: the state at the end of a run, without what differs from run to run
 //! - [`reference`]: runs without faults, and what they show · [`candidates`]: the plans that follow from them
+//! - [`coverage`]: the kinds of fault that runs have met · [`rights`]: those that the program needs
 //! - [`oracles`]: judge the facts · [`search`]: tries plans · [`shrink`]: makes findings small
 //! - [`report`], [`page`]: the result
 
 pub mod candidates;
+pub mod coverage;
 pub mod job;
 pub mod launch;
 mod locks;
@@ -23,6 +25,7 @@ pub mod oracles;
 pub mod page;
 pub mod reference;
 pub mod report;
+pub mod rights;
 pub mod script;
 pub mod search;
 pub mod shrink;

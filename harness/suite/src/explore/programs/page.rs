@@ -22,7 +22,12 @@ pub fn page(report: &ProgramReport) -> String {
             texts: [&scenario.transcript, &found.transcript],
         })
         .collect();
-    changes_page(&title(changes.len()), content(report), ["without the fault", "with the fault"], &changes)
+    changes_page(
+        &title(&report.program, changes.len()),
+        content(report),
+        ["without the fault", "with the fault"],
+        &changes,
+    )
 }
 
 fn id(scenario: &ScenarioReport, found: &ProgramFinding) -> String {
@@ -49,6 +54,22 @@ fn content(report: &ProgramReport) -> Markup {
                 @if let Some(text) = &found.finding.fixture {
                     p { "The history, shrunk:" }
                     pre { (text) }
+                }
+            }
+            @if let Some(faults) = &scenario.faults {
+                @let (kinds, met) = faults.kinds();
+                p { (met) " of " (kinds) " kinds of fault were met." }
+                @for (why, kinds) in faults.unmet() {
+                    details {
+                        summary { "Kinds of fault that no run met, " (why) ": " (kinds.len()) }
+                        ul { @for kind in kinds { li { code { (kind) } } } }
+                    }
+                }
+            }
+            @if !scenario.rights.is_empty() {
+                details {
+                    summary { "Rights that the program needed: " (scenario.rights.len()) " resources" }
+                    ul { @for right in &scenario.rights { li { code { (right.line()) } } } }
                 }
             }
             @if !scenario.volatile.is_empty() {

@@ -7,7 +7,9 @@ use plumbline::explore::findings::Finding;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde::Serialize;
 
+use super::coverage::FaultCoverage;
 use super::oracles::ORACLES;
+use super::rights::{ReportedRight, by_resource};
 use super::search::Explored;
 use crate::explore::findings::report::too_few;
 use crate::plural::counted;
@@ -20,6 +22,8 @@ pub struct ProgramReport {
     pub api_version: &'static str,
     /// `ProgramExploreReport`
     pub kind: &'static str,
+    /// The name of the program.
+    pub program: String,
     /// The command line.
     pub command: String,
     /// The flags that repeat runs.
@@ -55,6 +59,12 @@ pub struct ScenarioReport {
     pub unfit: u64,
     /// Number of runs that ended at an early checkpoint.
     pub early: u64,
+    /// The plans by kind of fault; kinds that nothing suits have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<FaultCoverage>,
+    /// The rights that the program's requests needed, in all runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rights: Vec<ReportedRight>,
     /// Number of points of the run without faults.
     pub points: usize,
     /// The part of the requests that the runs without faults have in common.
@@ -118,6 +128,8 @@ impl ScenarioReport {
             equal: explored.equal,
             unfit: explored.unfit,
             early: explored.early,
+            faults: Some(explored.faults.clone()),
+            rights: by_resource(&explored.rights),
             points: explored.reference.points().len(),
             alike: explored.reference.alike,
             volatile: explored.reference.expected.volatile.iter().cloned().collect(),
@@ -234,6 +246,15 @@ impl ProgramReport {
         }
         if !scenario.volatile.is_empty() {
             writeln!(out, "    not compared, because runs without faults differ: {}", scenario.volatile.join(", "))?;
+        }
+        if let Some(faults) = &scenario.faults {
+            for (why, kinds) in faults.unmet() {
+                writeln!(out, "    kinds of fault that no run met, {why}: {}", kinds.join(", "))?;
+            }
+        }
+        if !scenario.rights.is_empty() {
+            let rights: Vec<String> = scenario.rights.iter().map(ReportedRight::line).collect();
+            writeln!(out, "    rights that it needed: {}", rights.join("; "))?;
         }
         for remark in &scenario.remarks {
             writeln!(out, "    note: {remark}")?;

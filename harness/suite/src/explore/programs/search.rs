@@ -12,11 +12,13 @@ use plumbline::explore::findings::Findings;
 use plumbline::fixture::Fixture;
 use plumbline::time::Stopwatch;
 
-use super::candidates::{FaultProfile, candidates, pairs};
+use super::candidates::{Candidates, FaultProfile, candidates, pairs};
+use super::coverage::FaultCoverage;
 use super::job::{EndingKind, ExploredProgram, Facts, PlannedFault, Scenario, StepDelay, WorkerJob, millis};
 use super::launch::Launcher;
 use super::oracles;
 use super::reference::{Reference, ReferenceError};
+use super::rights::UsedRights;
 use super::script::has_faults;
 use super::state::Expected;
 use super::worker;
@@ -113,6 +115,10 @@ pub struct Explored {
     pub tried: usize,
     /// Number of plans that were left out because another has the same run.
     pub equal: usize,
+    /// The plans by kind of fault.
+    pub faults: FaultCoverage,
+    /// The rights that the program needed in its runs.
+    pub rights: UsedRights,
     /// Number of runs that no request came to the fault's point of.
     pub unfit: u64,
     /// Number of runs that were over before their last checkpoint, because their state was right.
@@ -180,14 +186,31 @@ pub fn reference(
     launcher: &Launcher,
     options: &ProgramOptions,
 ) -> Result<Reference, ReferenceError> {
+    watched_reference(subject, launcher, options, |_, _| ())
+}
+
+/// Runs the scenario without faults; `ended` gets the number of runs that have ended, and the facts of the last one.
+///
+/// # Errors
+///
+/// Returns the reason if it cannot be explored.
+pub fn watched_reference(
+    subject: &ScenarioSubject,
+    launcher: &Launcher,
+    options: &ProgramOptions,
+    mut ended: impl FnMut(usize, &Facts),
+) -> Result<Reference, ReferenceError> {
     let count = options.references.max(2);
     let mut runs: Vec<Option<Facts>> = vec![None; count];
     let job = subject.job(&[], None, false);
+    let mut count_of_ended = 0;
     each(
         (launcher, options.jobs),
         count,
         move |_| job.clone(),
         |index, facts| {
+            count_of_ended += 1;
+            ended(count_of_ended, &facts);
             runs[index] = Some(facts);
             true
         },
@@ -223,7 +246,7 @@ fn each(
 }
 
 /// Returns the plans of the strategy.
-fn plans(reference: &Reference, options: &ProgramOptions) -> (Vec<Vec<PlannedFault>>, usize) {
+fn plans(reference: &Reference, options: &ProgramOptions) -> (Vec<Vec<PlannedFault>>, Candidates) {
     let found = candidates(reference.points(), options.seed, options.profile);
     let single = || found.plans.iter().map(|fault| vec![fault.clone()]);
     let paired = || pairs(&found.plans, reference.points());
@@ -237,7 +260,7 @@ fn plans(reference: &Reference, options: &ProgramOptions) -> (Vec<Vec<PlannedFau
     let part = options.shard.0.saturating_sub(1);
     let parts = options.shard.1.max(1);
     let mine = all.into_iter().enumerate().filter(|(index, _)| *index as u64 % parts == part);
-    (mine.map(|(_, plan)| plan).take(options.plans.unwrap_or(usize::MAX)).collect(), found.equal)
+    (mine.map(|(_, plan)| plan).take(options.plans.unwrap_or(usize::MAX)).collect(), found)
 }
 
 /// Returns random combinations of two and three faults.
@@ -277,12 +300,14 @@ pub fn explore(
     }
     let mut delayed = Delayed::new(subject, launcher);
     let own = subject.has_own_faults();
-    let (plans, equal) = match given {
-        Some(given) => (given.to_vec(), 0),
-        None if own => (vec![Vec::new()], 0),
+    let (plans, found) = match given {
+        Some(given) => (given.to_vec(), Candidates::default()),
+        None if own => (vec![Vec::new()], Candidates::default()),
         None => plans(&reference, options),
     };
-    (explored.planned, explored.equal) = (plans.len(), equal);
+    (explored.planned, explored.equal) = (plans.len(), found.equal);
+    explored.faults = FaultCoverage::new(&found, &plans);
+    explored.rights.clone_from(&reference.facts.rights);
     let plans = Arc::new(plans);
     let job = jobs_of(subject, &reference, plans.clone(), own);
     each((launcher, options.jobs), plans.len(), job, |index, facts| {
@@ -360,6 +385,8 @@ impl Explored {
             return;
         }
         self.unfit += u64::from(!facts.idle_faults.is_empty());
+        self.faults.add(plan, facts.idle_faults.is_empty());
+        self.rights.extend(facts.rights.iter().cloned());
         let token = plan_of(&self.scenario, plan);
         let breaches: Vec<Breach> = counted(oracles::judge(reference, facts), options).collect();
         self.note_stray(plan, facts, &breaches);

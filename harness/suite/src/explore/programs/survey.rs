@@ -23,6 +23,7 @@ use serde_json::Value;
 
 use super::job::{Blind, Deletion, Ending, EndingKind, Facts, Point, RecordedExit, Request, millis};
 use super::locks::Locks;
+use super::rights::used_rights;
 use super::script::ProgramScript;
 use super::state::{EVENTS, EndState, Expected, key, stable_name};
 use crate::explore::histories::facts::step_times;
@@ -149,6 +150,7 @@ pub(super) fn survey(
             idle_faults: record.idle_faults.clone(),
             early: over_at.is_some(),
             end: millis(record.end),
+            rights: used_rights(&entries[begin..]),
             log: record.log.iter().rev().take(40).rev().cloned().collect(),
             transcript: text(record, entries),
             ..Facts::default()
