@@ -187,6 +187,9 @@ impl Guest {
 
     /// Starts the command. A thread of this process traces it.
     pub fn start(self) -> Result<Running, GuestError> {
+        if let Epoch::Fixed(time) = self.settings.epoch {
+            Epoch::fixed(time)?;
+        }
         let folder = TemporaryFolder::new("guest-");
         let folder = folder.map_err(|source| GuestError::System { what: "a folder for the time socket", source })?;
         let socket = folder.path().join("time.sock");

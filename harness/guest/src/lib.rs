@@ -37,5 +37,5 @@ pub use guest::{Guest, Running};
 pub use outcome::{End, GuestError, Outcome};
 pub use protocol::{Order, OrderError, Reading, TIME_SOCKET};
 pub use report::{Report, Spin, UnvirtualCall};
-pub use settings::{Epoch, Network, Stdio};
+pub use settings::{Epoch, EpochError, Network, Stdio};
 pub use testing::in_virtual_time;

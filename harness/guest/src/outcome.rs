@@ -8,6 +8,7 @@ use std::process::ExitStatus;
 use std::thread::JoinHandle;
 
 use crate::report::Report;
+use crate::settings::EpochError;
 
 /// An error that keeps a guest from running.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,9 @@ pub enum GuestError {
         /// The reason.
         reason: &'static str,
     },
+    /// The time of day at the start cannot be shown.
+    #[error(transparent)]
+    Epoch(#[from] EpochError),
     /// The system forbids what the tracer needs.
     #[error("{what}: {source}")]
     System {

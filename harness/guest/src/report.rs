@@ -34,6 +34,8 @@ pub struct Spin {
     pub processor_time: Duration,
     /// The function that it executed, and its callers as far as they are known: names, or addresses in files.
     pub stack: Vec<String>,
+    /// True if it was busy when the run was ended.
+    pub is_at_end: bool,
 }
 
 /// The account of a run in virtual time.
@@ -130,11 +132,12 @@ impl Display for Report {
             let processes = if self.left_over == 1 { "process" } else { "processes" };
             writeln!(f, "killed at the end: {} {processes} that the command left", self.left_over)?;
         }
-        for Spin { program, thread, thread_id, processor_time, stack } in &self.spins {
+        for Spin { program, thread, thread_id, processor_time, stack, is_at_end } in &self.spins {
+            let effect = if *is_at_end { "the run was ended" } else { "time moved on with the processors" };
             let place = if stack.is_empty() { String::new() } else { format!(", in {}", stack.join(" from ")) };
             writeln!(
                 f,
-                "busy: after {:.1} s of processor time without rest, time moved on with the processors; the busiest \
+                "busy: after {:.1} s of processor time without rest, {effect}; the busiest \
                  thread was {thread} ({thread_id}) of {program}{place}: it waits in a loop, or computes (compile before \
                  the run)",
                 processor_time.as_secs_f64()

@@ -20,6 +20,24 @@ pub enum Epoch {
     Fixed(Timestamp),
 }
 
+/// A time of day that a guest cannot begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{time} is no time of day for programs, whose clocks count nanoseconds since 1970: use one from 1970 to 2499")]
+pub struct EpochError {
+    /// The time.
+    pub time: Timestamp,
+}
+
+/// The first second of the year 2500. The nanoseconds of clocks end 54 years later.
+const LATEST: i64 = 16_725_225_600;
+
+impl Epoch {
+    /// Returns the epoch with this time, if clocks can show it and the centuries after it.
+    pub fn fixed(time: Timestamp) -> Result<Self, EpochError> {
+        if (0..LATEST).contains(&time.as_second()) { Ok(Self::Fixed(time)) } else { Err(EpochError { time }) }
+    }
+}
+
 /// The network of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -68,6 +68,14 @@ class World:
         """
         return _time(self.call("POST", "/plumbline/clock", {"advance": _duration(duration)})["now"])
 
+    def settle(self) -> datetime.datetime:
+        """Waits until nothing is left to do at this moment, without a move of time, and returns the time.
+
+        It is for programs outside of the server that live in virtual time with it, as all do below `plumbline test`.
+        With a manual clock, each reply comes when the server is at rest.
+        """
+        return _time(self.call("POST", "/plumbline/clock", {"settle": True})["now"])
+
     def eventually(self, condition: Callable[[], T], *, timeout: float = 10.0, advance: Duration | None = None) -> T:
         """Calls `condition` until it returns something true, and returns that.
 

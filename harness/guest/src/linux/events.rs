@@ -1,5 +1,7 @@
 //! Stops and ends of threads, one at a time.
 
+use std::collections::BTreeMap;
+
 use super::arch::Architecture as _;
 use super::calls;
 use super::places;
@@ -223,8 +225,20 @@ impl Tracer {
         if self.phase == Phase::Killing {
             let _ = sys::kill(process, libc::SIGKILL);
         } else if self.table.processes.len() > self.settings.process_limit {
+            self.warn(self.most_started());
             self.kill(crate::outcome::End::TooManyProcesses);
         }
+    }
+
+    /// Says which program has the most processes: at the limit it is the one that forks without an end.
+    fn most_started(&self) -> String {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for process in self.table.processes.values() {
+            *counts.entry(&process.program).or_default() += 1;
+        }
+        let all = self.table.processes.len();
+        let (program, count) = counts.into_iter().max_by_key(|(_, count)| *count).unwrap_or_default();
+        format!("{count} of the {all} processes at the limit were of {program}, which starts them without an end")
     }
 
     /// Copies what a forked process has from its parent.

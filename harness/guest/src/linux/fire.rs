@@ -57,6 +57,7 @@ impl Tracer {
             self.terminate(libc::SIGTERM, End::VirtualLimit);
             return Progress::Some;
         }
+        self.look_for_prompt(target - now);
         self.report.hops += 1;
         self.set_time(target);
         self.control.moved(|| Self::reading(&self.clocks, next));

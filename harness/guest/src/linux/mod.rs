@@ -15,6 +15,7 @@ mod image;
 mod launch;
 mod outside;
 mod places;
+mod prompts;
 mod rest;
 mod routes;
 mod run;

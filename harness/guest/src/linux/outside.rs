@@ -2,7 +2,7 @@
 //! until it goes on.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::watch::{self, CallState};
 
@@ -40,12 +40,47 @@ const WRITES: [(i64, usize); 8] = [
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     files: BTreeSet<PathBuf>,
+    /// The standard input, if it is a terminal.
+    terminal: Option<PathBuf>,
+    /// The number of times that threads will still be looked at for one that waits for the terminal.
+    looks: u32,
 }
+
+/// Most looks of a run: each reads a file for each thread.
+const MOST_LOOKS: u32 = 1000;
+
+/// The names of terminals begin so.
+const TERMINALS: [&str; 3] = ["/dev/pts/", "/dev/tty", "/dev/console"];
 
 impl Outside {
     /// Reads which files the first process has as its standard ones.
     pub(crate) fn of(process: i32) -> Self {
-        Self { files: (0..=2).filter_map(|file| watch::file_name(process, file)).collect() }
+        let is_terminal = |name: &PathBuf| {
+            let name = name.to_str().unwrap_or_default();
+            TERMINALS.iter().any(|start| name.starts_with(start))
+        };
+        Self {
+            looks: MOST_LOOKS,
+            files: (0..=2).filter_map(|file| watch::file_name(process, file)).collect(),
+            terminal: watch::file_name(process, 0).filter(is_terminal),
+        }
+    }
+
+    /// Returns true if a program that waits for the terminal is looked for, and counts the look.
+    pub(crate) fn looks_for_prompt(&mut self) -> bool {
+        let looks = self.terminal.is_some() && self.looks > 0;
+        self.looks = self.looks.saturating_sub(1);
+        looks
+    }
+
+    /// Ends the search: a program was found.
+    pub(crate) fn end_search(&mut self) {
+        self.looks = 0;
+    }
+
+    /// Returns the terminal that is the standard input, if it is one.
+    pub(crate) fn terminal(&self) -> Option<&Path> {
+        self.terminal.as_deref()
     }
 
     /// Returns true if a blocked thread waits for a program outside. `channel` is the function of the kernel in which

@@ -42,6 +42,8 @@ const BUSY_ALONE: u64 = 2_000_000;
 const POLLS: u32 = 8;
 /// The real time for which a thread that does work is not probed again.
 const WORKS: u64 = 200_000_000;
+/// The processor time without rest from which on a program is busy when the run is ended.
+const BUSY_END: u64 = 500_000_000;
 /// The most calls of a probe that do no work.
 const LOOKS: u32 = 50;
 
@@ -176,6 +178,7 @@ impl Tracer {
         let now = if order != 0 || self.settings.real_limit.is_some() { sys::real_monotonic() } else { 0 };
         match self.phase {
             Phase::Running if order == TERMINATE => {
+                self.note_busy_end();
                 match sys::end_signal() {
                     Some(signal) => self.terminate(signal, End::Terminated),
                     // The terminal has sent it to the command, too.
@@ -198,6 +201,7 @@ impl Tracer {
                              outside"
                         ));
                     }
+                    self.note_busy_end();
                     self.terminate(libc::SIGTERM, End::RealLimit);
                 }
             }
@@ -335,6 +339,41 @@ impl Tracer {
         }
     }
 
+    /// Returns the processor time that each thread has used since the last rest.
+    fn used_since_rest(&self) -> BTreeMap<i32, u64> {
+        let threads = self.table.threads.iter();
+        threads
+            .map(|(thread, entry)| (*thread, entry.watch.account().running_time().saturating_sub(entry.running_time)))
+            .collect()
+    }
+
+    /// Adds the busiest thread to the report, and begins to look what it executes.
+    fn note_spin(&mut self, used: &BTreeMap<i32, u64>, total: u64, is_at_end: bool) {
+        let Some((thread, _)) = used.iter().max_by_key(|(_, time)| **time) else { return };
+        self.report.spins.push(Spin {
+            program: self.table.program(*thread),
+            thread: watch::thread_name(*thread),
+            thread_id: *thread,
+            processor_time: std::time::Duration::from_nanos(total),
+            stack: Vec::new(),
+            is_at_end,
+        });
+        // A call that sends or receives in pieces would end with a part.
+        if let Some(entry) = self.table.threads.get_mut(thread).filter(|entry| !entry.watch.is_blocked()) {
+            entry.is_ordered = sys::interrupt(*thread).is_ok();
+            self.inspected = entry.is_ordered.then_some(*thread);
+        }
+    }
+
+    /// Notes what is busy when the run is ended from outside, or by its limit: that is why it did not end by itself.
+    fn note_busy_end(&mut self) {
+        let used = self.used_since_rest();
+        let total = self.ended_time + used.values().sum::<u64>();
+        if total >= BUSY_END {
+            self.note_spin(&used, total, true);
+        }
+    }
+
     /// Lets time creep once busy programs have used so much processor time without rest that they probably wait for a
     /// time in a loop.
     fn guard(&mut self, now: u64) {
@@ -342,33 +381,14 @@ impl Tracer {
             return;
         }
         self.next_look = now + if self.crept > 0 { LOOK / 10 } else { LOOK };
-        let used: BTreeMap<i32, u64> = self
-            .table
-            .threads
-            .iter()
-            .map(|(thread, entry)| (*thread, entry.watch.account().running_time().saturating_sub(entry.running_time)))
-            .collect();
+        let used = self.used_since_rest();
         let total = self.ended_time + used.values().sum::<u64>();
         let guard = self.settings.spin.as_nanos() as u64;
         if total < guard.saturating_add(self.crept) {
             return;
         }
-        if self.crept == 0
-            && self.report.spins.len() < MOST_SPINS
-            && let Some((thread, _)) = used.iter().max_by_key(|(_, time)| **time)
-        {
-            self.report.spins.push(Spin {
-                program: self.table.program(*thread),
-                thread: watch::thread_name(*thread),
-                thread_id: *thread,
-                processor_time: std::time::Duration::from_nanos(total),
-                stack: Vec::new(),
-            });
-            // A call that sends or receives in pieces would end with a part.
-            if let Some(entry) = self.table.threads.get_mut(thread).filter(|entry| !entry.watch.is_blocked()) {
-                entry.is_ordered = sys::interrupt(*thread).is_ok();
-                self.inspected = entry.is_ordered.then_some(*thread);
-            }
+        if self.crept == 0 && self.report.spins.len() < MOST_SPINS {
+            self.note_spin(&used, total, false);
         }
         let by = (total - guard - self.crept).max(GRAIN) / GRAIN * GRAIN;
         self.crept += by;

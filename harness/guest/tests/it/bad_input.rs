@@ -69,6 +69,47 @@ fn limits_end_everything() {
     let bomb = "bomb() { sleep 1000 & bomb & wait; }; bomb";
     let finished = run(shell(bomb).process_limit(50));
     assert_eq!(finished.outcome.end, End::TooManyProcesses);
+    // The sleeps, and the shells that start them.
+    let warnings = finished.report().warnings.join("\n");
+    assert!(warnings.contains(" of the 51 processes at the limit were of "), "{warnings}");
+}
+
+#[test]
+fn clocks_cannot_show_every_time_of_day() {
+    for (time, is_possible) in [
+        ("1969-12-31T23:59:59Z", false),
+        ("1970-01-01T00:00:00Z", true),
+        ("2499-12-31T23:59:59Z", true),
+        ("2500-01-01T00:00:00Z", false),
+        ("9900-01-01T00:00:00Z", false),
+    ] {
+        let epoch = plumbline_guest::Epoch::Fixed(time.parse().expect("a time"));
+        match Guest::new("date").args(["-u", "+%FT%TZ"]).epoch(epoch).stdout(plumbline_guest::Stdio::Null).start() {
+            Ok(_) => assert!(is_possible, "{time}"),
+            Err(error) => assert!(!is_possible && error.to_string().contains("from 1970 to 2499"), "{time}: {error}"),
+        }
+    }
+    let finished =
+        run(shell("date -u +%FT%TZ")
+            .epoch(plumbline_guest::Epoch::Fixed("2499-12-31T23:59:59Z".parse().expect("a time"))));
+    assert_eq!(finished.lines(), ["2499-12-31T23:59:59Z"]);
+}
+
+/// Time flows past somebody who is asked for something at a terminal.
+#[test]
+fn a_program_that_waits_for_a_person_is_named() {
+    let spawn = "import pty, sys; pty.spawn(sys.argv[1:])";
+    let output = |script: &str| {
+        let guest = [env!("CARGO_BIN_EXE_plumbline-guest"), "--", "sh", "-c", script];
+        let mut terminal = Command::new("python3");
+        terminal.args(["-c", spawn]).args(guest).stdin(Stdio::null());
+        String::from_utf8_lossy(&terminal.output().expect("python3").stdout).into_owned()
+    };
+    let text = output("(sleep 3600; kill $$) & read line");
+    assert!(text.contains("waited for input from the terminal while virtual time passed"), "{text}");
+    assert!(text.contains("virtual time: 3600."), "{text}");
+    let text = output("sleep 3600");
+    assert!(text.contains("virtual time: 3600.") && !text.contains("waited for input"), "{text}");
 }
 
 #[test]

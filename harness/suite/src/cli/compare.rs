@@ -11,6 +11,7 @@ use plumbline::fixture::Fixture;
 use plumbline::transcript::by_object::{by_object, slowest_start};
 
 use super::environment::{CommandArgs, EnvironmentArgs};
+use super::guests::FixturesApart;
 use super::select::Selection;
 use super::{CliError, hint, notify, output_file};
 use crate::cluster::ClusterTime;
@@ -112,8 +113,10 @@ pub(super) fn main(args: &CompareArgs, given: &ArgMatches) -> Result<Exit, CliEr
     let about = |flags: &Option<String>| flags.as_deref().map(CommandArgs::read).transpose();
     let about_a = about(&args.a_flags)?;
     let about_b = about(&args.b_flags)?;
-    let (gathered_a, order_a) = run(args, &fixtures, &a, about_a)?;
-    let (gathered_b, order_b) = run(args, &fixtures, &b, about_b)?;
+    let flags = [explain_flags(&a, args.a_flags.as_deref(), given), explain_flags(&b, args.b_flags.as_deref(), given)];
+    let [flags_a, flags_b] = flags.each_ref().map(|flags| flags.as_deref().unwrap_or_default());
+    let (gathered_a, order_a) = run(args, &fixtures, &a, (about_a, flags_a))?;
+    let (gathered_b, order_b) = run(args, &fixtures, &b, (about_b, flags_b))?;
     let order = order_a.max(order_b);
     let tolerance =
         if order == RunOrder::Late { args.environment.tolerance().max(WALL_TOLERANCE) } else { Duration::ZERO };
@@ -124,7 +127,6 @@ pub(super) fn main(args: &CompareArgs, given: &ArgMatches) -> Result<Exit, CliEr
     if !seen_a.iter().chain(&seen_b).any(ran) {
         return Err(CliError::Nothing("both subjects skipped every selected fixture".to_owned()));
     }
-    let flags = [explain_flags(&a, args.a_flags.as_deref(), given), explain_flags(&b, args.b_flags.as_deref(), given)];
     show(args, &comparison, [&runs_a, &runs_b], &flags)?;
     if comparison.not_comparable.len() == comparison.fixtures {
         return Err(CliError::Nothing("no fixture ran on both subjects: each was skipped by one of them".to_owned()));
@@ -225,18 +227,20 @@ fn flag(word: &str) -> Result<(String, String), CliError> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Runs the selected fixtures. Also returns true if they ran in wall time.
+/// Runs the selected fixtures. `flags` select the subject and its cluster, as those `about` it do.
 fn run<'a>(
     args: &CompareArgs,
     fixtures: &'a [Fixture],
     side: &ComparedSubject,
-    about: Option<CommandArgs>,
+    (about, flags): (Option<CommandArgs>, &str),
 ) -> Result<(ResultCollector<'a>, RunOrder), CliError> {
     let command = match side {
         ComparedSubject::InProcess(_) => None,
         ComparedSubject::Command(command) => Some(command.as_str()),
     };
-    let mut environment = args.environment.with_subject(command, about)?.start(false)?;
+    let apart = FixturesApart { flags, ..FixturesApart::default() };
+    let mut environment = args.environment.with_subject(command, about)?.start_apart(false, apart)?;
+    environment.options.keeps_records = true;
     if let ComparedSubject::InProcess(flags) = side {
         environment.test_bed.subject = Arc::new(InProcessWithFlags(flags.clone()));
     }

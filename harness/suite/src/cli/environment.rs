@@ -14,7 +14,7 @@ use regex::Regex;
 use super::guests::{self, FixturesApart};
 use super::help::COMMON_HEADING;
 use super::value::ValueError;
-use super::{CliError, notify, notify_all};
+use super::{CliError, notify, notify_all, start};
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, ClusterTime, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
 use crate::conformance::implementation;
@@ -88,7 +88,11 @@ pub(super) struct EnvironmentArgs {
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Plain HTTP instead of HTTPS between a command and the fake API server
+    /// Most real time for each fixture in virtual time
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "10m")]
+    fixture_limit: Duration,
+
+    /// Plain HTTP instead of HTTPS for a command on the fake server
     #[arg(long)]
     http: bool,
 
@@ -380,6 +384,16 @@ impl EnvironmentArgs {
         environment
     }
 
+    /// Returns `flags` with the release to judge by, unless they have one.
+    pub(super) fn with_release(&self, flags: &str) -> String {
+        match self.kubernetes_version {
+            Some(release) if !flags.contains("--kubernetes-version") => {
+                format!("{flags} --kubernetes-version {release}")
+            }
+            _ => flags.to_owned(),
+        }
+    }
+
     /// Returns the environment of a command on the fake API server, in virtual time where programs can be traced.
     ///
     /// # Errors
@@ -455,30 +469,19 @@ impl EnvironmentArgs {
         self.cluster == ClusterKind::Fake && self.needs_guest()
     }
 
-    /// Starts the cluster and the subject that the flags select.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`CliError::Environment`] if something is missing or does not start.
-    pub(super) fn start(&self, fail_fast: bool) -> Result<Environment, CliError> {
-        self.start_in(fail_fast, None)
-    }
-
-    /// Starts the cluster and the subject; the fixtures of a program in virtual time run in processes of their own.
+    /// Starts the cluster and the subject that the flags select; the fixtures of a program in virtual time run in
+    /// processes of their own.
     ///
     /// # Errors
     ///
     /// Returns [`CliError::Environment`] if something is missing or does not start.
     pub(super) fn start_apart(&self, fail_fast: bool, apart: FixturesApart<'_>) -> Result<Environment, CliError> {
-        self.start_in(fail_fast, Some(apart).filter(|_| self.runs_apart()))
-    }
-
-    fn start_in(&self, fail_fast: bool, apart: Option<FixturesApart<'_>>) -> Result<Environment, CliError> {
+        let apart = Some(apart).filter(|_| self.runs_apart());
         signals::install();
         let scratch = RunDir::create(self.logs.as_deref());
         let mut scratch = scratch.map_err(CliError::environment)?;
         let started = self.test_bed(scratch.logs(), apart.is_some()).and_then(|mut test_bed| {
-            let guests = apart.map(|apart| apart.guests(&scratch, test_bed.cluster.seed()));
+            let guests = apart.map(|apart| apart.guests(&scratch, test_bed.cluster.seed(), self.fixture_limit));
             test_bed.guests = guests.transpose()?;
             let start_up = self.check_start_up(&test_bed).inspect_err(|_| {
                 // The account says if the subject was busy.
@@ -559,6 +562,7 @@ impl EnvironmentArgs {
             Some(guests) => match guests.check_start_up() {
                 Ok(unnamed_agents) => Ok(StartUp { unnamed_agents, cost: None }),
                 Err(FixtureGuestError::Refused(why)) => Err(why),
+                Err(error @ FixtureGuestError::TooLong { .. }) => Err(error.to_string()),
                 Err(error) => return Err(CliError::environment(error)),
             },
             None if self.command.is_some() => suite::check_start_up(test_bed).map_err(|why| why.to_string()),
@@ -575,8 +579,8 @@ impl EnvironmentArgs {
         let mut message = match signals::requested() {
             Some(signal) => format!("interrupted by {signal} before the first fixture"),
             None => format!(
-                "{name} does not start, so no fixture was run: {why}\n  \
-                 next: run its command line by hand; if it only needs more time, increase --ready-timeout"
+                "{name} does not start, so no fixture was run: {why}\n  next: {}",
+                start::after_start(self.command(), &why)
             ),
         };
         if let Err(why) = test_bed.cluster.stop() {

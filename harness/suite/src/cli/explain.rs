@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use plumbline::fixture::Fixture;
 
 use super::environment::EnvironmentArgs;
+use super::guests::FixturesApart;
 use super::select::{FixturesFolder, Selection};
 use super::{CliError, notify, output_file, run};
 use crate::exit::Exit;
@@ -49,12 +50,15 @@ enum ExplainFormat {
     Html,
 }
 
-/// Runs the verb.
-pub(super) fn main(args: &ExplainArgs) -> Result<Exit, CliError> {
+/// Runs the verb. `flags` are those that select subject and cluster.
+pub(super) fn main(args: &ExplainArgs, flags: &str) -> Result<Exit, CliError> {
     let mut fixtures = selected(args)?;
     let more = fixtures.len().saturating_sub(LIMIT);
     fixtures.truncate(LIMIT);
-    let mut environment = args.environment.in_release_of(&fixtures).start(false)?;
+    let chosen = args.environment.in_release_of(&fixtures);
+    let apart = FixturesApart { flags: &chosen.with_release(flags), ..FixturesApart::default() };
+    let mut environment = chosen.start_apart(false, apart)?;
+    environment.options.keeps_records = args.format == ExplainFormat::Html;
     environment.options.transcripts = TranscriptSelection::All;
     let test_bed = &environment.test_bed;
     let subject = description(test_bed);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::CliError;
 use crate::guest;
@@ -35,14 +36,20 @@ pub(super) struct FixturesApart<'a> {
 }
 
 impl FixturesApart<'_> {
-    /// Prepares the processes. They draw from `seed`.
-    pub(super) fn guests(self, run: &RunDir, seed: Option<u64>) -> Result<Arc<FixtureGuests>, CliError> {
+    /// Prepares the processes. They draw from `seed`, and each fixture has this limit of real time.
+    pub(super) fn guests(
+        self,
+        run: &RunDir,
+        seed: Option<u64>,
+        limit: Duration,
+    ) -> Result<Arc<FixtureGuests>, CliError> {
         let program = guest::program().map_err(CliError::environment)?;
         let words = shell_words::split(&with_seed(self.flags, seed)).map_err(CliError::environment)?;
         let arguments = [VERB.to_owned()].into_iter().chain(words).map(OsString::from).collect();
         let logs = run.logs().to_owned();
         let temporary = run.root().map_or_else(std::env::temp_dir, ToOwned::to_owned);
-        Ok(FixtureGuests::new(GuestCommand { program, arguments, logs, temporary }, self.texts))
+        let command = GuestCommand { program, arguments, logs, temporary, limit };
+        Ok(FixtureGuests::new(command, self.texts))
     }
 }
 

@@ -8,7 +8,7 @@ use super::environment::CommandArgs;
 use super::{Cli, CliError};
 
 /// Flags of `explain` that select neither the subject nor its cluster nor fixtures.
-const NOT_REPEATED: [&str; 5] = ["format", "jobs", "logs", "output", "retries"];
+const NOT_REPEATED: [&str; 6] = ["fixture_limit", "format", "jobs", "logs", "output", "retries"];
 
 /// Returns those of the given flags that `explain` needs to run the same subject on the same fixtures, quoted for a
 /// shell.

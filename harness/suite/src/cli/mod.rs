@@ -26,6 +26,7 @@ mod schema;
 mod select;
 mod serve;
 mod site;
+mod start;
 mod test;
 mod value;
 mod verify;
@@ -104,6 +105,9 @@ enum CliVerb {
     /// Serve the fake API server to kubectl and other clients
     Serve(ServeArgs),
     /// Run a command beside a cluster of its own, both in virtual time: waiting costs nothing
+    ///
+    /// Without --kubelet, --loops, --controllers, --disable-admission-plugins or --bare the cluster is like one of kind
+    /// (--like kind): one node, all loops and controllers. With one of them it has the defaults below.
     Test(Box<test::TestArgs>),
 }
 
@@ -165,8 +169,7 @@ pub fn main(fixtures: &'static [u8]) -> ExitCode {
     let cli = Cli::from_arg_matches(&given).unwrap_or_else(|error| error.exit());
     let of_verb = given.subcommand().map_or(&given, |(_, of_verb)| of_verb);
     let explain_flags = hint::explain_flags(of_verb);
-    let only_shows =
-        matches!(cli.verb, Some(CliVerb::List(_) | CliVerb::Lint(_) | CliVerb::Schema | CliVerb::Explain(_)));
+    let only_shows = cli.verb.as_ref().is_some_and(CliVerb::only_shows);
     let misspelt = if cli.verb.is_none() { cli.run.first_filter().and_then(hint::misspelt_verb) } else { None };
     if let Some(error) = misspelt {
         return ended(PROGRAM, Err(error), true).into();
@@ -184,7 +187,7 @@ pub fn main(fixtures: &'static [u8]) -> ExitCode {
         Some(CliVerb::Lint(args)) => lint::main(&args),
         Some(CliVerb::Schema) => schema::main(),
         Some(CliVerb::Version(args)) => version::main(args),
-        Some(CliVerb::Explain(args)) => explain::main(&args),
+        Some(CliVerb::Explain(args)) => explain::main(&args, &explain_flags),
         Some(CliVerb::Explore(args)) => explore::main(&args),
         Some(CliVerb::Conform(args)) => conform::main(&args, &explain_flags),
         Some(CliVerb::Verify(args)) => verify::main(&args),
@@ -201,6 +204,16 @@ pub fn main(fixtures: &'static [u8]) -> ExitCode {
     ended(PROGRAM, result, only_shows).into()
 }
 
+impl CliVerb {
+    /// Returns true if the verb judges nothing: a reader of its output may close the pipe when it has enough.
+    const fn only_shows(&self) -> bool {
+        matches!(
+            self,
+            Self::List(_) | Self::Lint(_) | Self::Schema | Self::Version(_) | Self::Explain(_) | Self::Review(_)
+        )
+    }
+}
+
 impl Cli {
     /// Returns true if this process has to be traced, because the verb runs a program in virtual time beside what it
     /// does itself.
@@ -210,9 +223,9 @@ impl Cli {
         match &self.verb {
             None => of_run(&self.run),
             Some(CliVerb::Run(args)) => of_run(args),
-            Some(CliVerb::Explain(args)) => args.environment.needs_guest(),
+            Some(CliVerb::Explain(args)) => whole(&args.environment),
             Some(CliVerb::Conform(args)) => whole(&args.environment),
-            Some(CliVerb::Compare(args)) => args.environments().any(|environment| environment.needs_guest()),
+            Some(CliVerb::Compare(args)) => args.environments().any(|environment| whole(&environment)),
             Some(CliVerb::Repeat(args)) => args.needs_guest(),
             _ => false,
         }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use plumbline::fixture::Fixture;
 
 use super::environment::{CommandArgs, EnvironmentArgs};
+use super::guests::FixturesApart;
 use super::select::Selection;
 use super::value::ValueError;
 use super::{CliError, memory, notify};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
-use crate::guest;
 use crate::process::signals;
 use crate::report::explain_command;
 use crate::runner::repeat::{self, Rounds, RoundsResult};
@@ -37,7 +37,7 @@ pub(super) struct RepeatArgs {
     #[arg(long, short, value_name = "N..M", value_parser = jobs, default_value = "1..8")]
     jobs: RangeInclusive<usize>,
 
-    /// Start no new round after this wall time, which is virtual with --command
+    /// Start no new round after this wall time
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     at_most: Option<Duration>,
 
@@ -52,9 +52,12 @@ pub(super) struct RepeatArgs {
 }
 
 impl RepeatArgs {
-    /// Returns true if a command runs in virtual time inside a tracer, which this process has to start.
+    /// Returns true if this process has to be traced, because it cannot run fixtures in processes of their own.
     pub(super) fn needs_guest(&self) -> bool {
-        self.command.is_some() && !guest::is_inside()
+        let command = self.command.as_deref();
+        let environment = command.map(|command| EnvironmentArgs::of_command(command, self.about.clone()));
+        // Wrong flags are reported later.
+        matches!(environment, Some(Ok(environment)) if environment.needs_guest() && !environment.runs_apart())
     }
 }
 
@@ -83,7 +86,8 @@ pub(super) fn main(args: &RepeatArgs, explain_flags: &str) -> Result<Exit, CliEr
         goes_on: args.command.is_some(),
     };
     let Some(command) = &args.command else { return repeat(args, &rounds, &TestBed::embedded(), explain_flags) };
-    let environment = EnvironmentArgs::of_command(command, args.about.clone())?.start(false)?;
+    let apart = FixturesApart { flags: explain_flags, ..FixturesApart::default() };
+    let environment = EnvironmentArgs::of_command(command, args.about.clone())?.start_apart(false, apart)?;
     let exit = repeat(args, &rounds, &environment.test_bed, explain_flags);
     environment.close()?;
     exit

@@ -152,7 +152,10 @@ pub fn run(
     let stopwatch = Stopwatch::start();
     let time = test_bed.cluster.time();
     let mut first: Vec<Option<FirstResult>> = vec![None; fixtures.len()];
-    suite::run_all(fixtures, test_bed, RunOptions::one_by_one(), |index, judged| {
+    // The objects of a program's run are compared.
+    let keeps_records = test_bed.guests.is_some();
+    let one_by_one = RunOptions { keeps_records, ..RunOptions::one_by_one() };
+    suite::run_all(fixtures, test_bed, one_by_one, |index, judged| {
         first[index] = Some(FirstResult::of(&judged, time));
         signals::requested().is_none()
     });
@@ -173,7 +176,7 @@ pub fn run(
         }
         random.shuffle(&mut order);
         let shuffled: Vec<Fixture> = order.iter().map(|index| fixtures[*index].clone()).collect();
-        let options = RunOptions { jobs, hang: HANG_OF_ROUND, ..RunOptions::one_by_one() };
+        let options = RunOptions { jobs, hang: HANG_OF_ROUND, ..one_by_one };
         suite::run_all(&shuffled, test_bed, options, |place, judged| {
             if signals::requested().is_some() {
                 // The signal of a terminal reaches the program of a subject as well, which ends within its run.
@@ -213,6 +216,7 @@ mod tests {
         let judged = |outcome, transcript: &str| JudgedRun {
             report: verdict::blank(&fixtures[0], outcome, "why"),
             transcript: transcript.to_owned(),
+            clients: std::collections::BTreeSet::new(),
             entries: Vec::new(),
             deliveries: Vec::new(),
             initial: std::sync::Arc::default(),

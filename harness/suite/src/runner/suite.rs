@@ -500,6 +500,11 @@ fn run_elsewhere(fixture: &Fixture, guests: &FixtureGuests, options: RunOptions)
             judged.report.wall_micros = micros(stopwatch.elapsed());
             judged
         }
+        Err(error) if error.is_of_the_program() => {
+            let mut judged = verdict::broken(fixture, &RunRecord::default(), &error.to_string());
+            judged.report.wall_micros = micros(stopwatch.elapsed());
+            judged
+        }
         Err(error) => {
             let mut judged = verdict::broken(fixture, &RunRecord::default(), "");
             judged.report = verdict::blank(fixture, Outcome::NotRun, error.to_string());

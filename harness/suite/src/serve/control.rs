@@ -62,7 +62,7 @@ pub(super) fn body<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ControlError
     if text.trim_start().starts_with(['{', '[']) {
         return serde_json::from_str(text).map_err(|error| ControlError::bad(format!("the body: {error}")));
     }
-    serde_saphyr::from_str(text).map_err(|error| ControlError::bad(format!("the body: {error}")))
+    serde_saphyr::from_str(text).map_err(|error| ControlError::bad(format!("the body: {}", error.without_snippet())))
 }
 
 /// Handles a request to a world: its control API here, everything else in its API server.
@@ -97,16 +97,23 @@ fn read_only(request: &ApiRequest) -> Result<(), ControlError> {
 async fn clock(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, ControlError> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Move {
-        advance: String,
+    struct ClockOrder {
+        advance: Option<String>,
+        settle: Option<bool>,
     }
     let now = match request.method {
         Method::GET => world.now().await.map_err(|error| ControlError::internal(error.to_string()))?,
         Method::POST => {
-            let wanted: Move = body(&request.body)?;
-            let duration = crate::duration::parse_duration(&wanted.advance)
-                .map_err(|why| ControlError::bad(format!("advance {:?}: {why}", wanted.advance)))?;
-            world.advance(duration).await.map_err(|error| ControlError::bad(error.to_string()))?
+            let moved = match body(&request.body)? {
+                ClockOrder { advance: Some(text), settle: None } => {
+                    let duration = crate::duration::parse_duration(&text)
+                        .map_err(|why| ControlError::bad(format!("advance {text:?}: {why}")))?;
+                    world.advance(duration).await
+                }
+                ClockOrder { advance: None, settle: Some(true) } => world.settle().await,
+                _ => return Err(ControlError::bad(r#"expected {"advance": "2m"} or {"settle": true}"#)),
+            };
+            moved.map_err(|error| ControlError::bad(error.to_string()))?
         }
         _ => return Err(ControlError::method(&request.method, "GET, POST")),
     };
@@ -216,7 +223,11 @@ async fn state(world: &ServedWorld, request: &ApiRequest) -> Result<Reply, Contr
 
 fn not_saved(world: &ServedWorld, name: &str) -> ControlError {
     let names: Vec<String> = world.saved().keys().cloned().collect();
-    ControlError::not_found(format!("no state {name:?} was saved; there are: {}", names.join(", ")))
+    let others = match names.as_slice() {
+        [] => r#"none was: POST {"save": NAME} saves one"#.to_owned(),
+        names => format!("there are: {}", names.join(", ")),
+    };
+    ControlError::not_found(format!("no state {name:?} was saved in this world; {others}"))
 }
 
 /// Returns the transcript as people read it.

@@ -6,6 +6,7 @@ use std::fmt;
 use plumbline::faults::{served_rule, set_watch_fault};
 use plumbline::fixture::error::Fail;
 use plumbline::fixture::pattern::Resources;
+use plumbline::fixture::yaml::{self, Node, Position, Tree};
 use plumbline::fixture::{WatchFault, words};
 use plumbline::world::served_resources;
 use plumbline_apiserver::ApiServer;
@@ -81,6 +82,35 @@ pub enum UnfitReason {
     Words(#[from] Fail),
 }
 
+/// A file that is no list of fault rules.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {}, column {}: {what}", at.line, at.column)]
+pub struct UnreadableRules {
+    /// The place of the error.
+    at: Position,
+    /// The error, and what to write instead.
+    what: String,
+}
+
+/// Reads a file of fault rules.
+///
+/// # Errors
+///
+/// Returns the place of the first error, and what to write instead.
+pub fn read_rules(text: &str) -> Result<Vec<ServedFault>, UnreadableRules> {
+    let at_fault = |at: Position, fail: &Fail| UnreadableRules { at, what: fail.to_string() };
+    let root = yaml::parse(text).map_err(|error| at_fault(error.at, &error.fail))?;
+    let Tree::List(rules) = &root.tree else {
+        let fail = Fail::new(format!("expected a list of fault rules, found {}", root.describe()));
+        return Err(at_fault(root.at, &fail.hint("begin each rule with a dash: `- POST pods/* 500`")));
+    };
+    let rule = |(index, node): (usize, &Node)| {
+        serde_json::from_value(node.to_value())
+            .map_err(|error| at_fault(node.at, &Fail::new(format!("fault rule {}: {error}", index + 1))))
+    };
+    rules.iter().enumerate().map(rule).collect()
+}
+
 /// A change of a server's faults.
 enum FaultChange {
     Arm(FaultRule),
@@ -139,7 +169,7 @@ mod tests {
     use super::*;
 
     fn rules(text: &str) -> Result<Vec<ServedFault>, String> {
-        serde_saphyr::from_str(text).map_err(|error| error.to_string())
+        read_rules(text).map_err(|error| error.to_string())
     }
 
     /// The same rule has the same effect in words and field by field.
@@ -182,9 +212,15 @@ mod tests {
     #[case("- 5", "expected a text such as `POST pods/* 500`")]
     #[case("- { watch: hold pods, count: 1 }", "a rule with `watch` has nothing else")]
     #[case("- { verdict: pass, unknown: 1 }", "unknown field")]
+    #[case(
+        "rules:\n- POST pods/* 500",
+        "line 1, column 1: expected a list of fault rules, found a map (begin each rule"
+    )]
+    #[case("- POST pods/* 500\n- 5", "line 2, column 3: fault rule 2: expected a text")]
+    #[case("- { on: \"x\n", "line ")]
     fn other_forms_are_refused(#[case] text: &str, #[case] why: &str) {
         let error = rules(text).expect_err("no rules");
-        assert!(error.contains(why), "{error}");
+        assert!(error.contains(why) && !error.contains('\n'), "{error}");
     }
 
     /// The document of the control API describes the words that fixtures have, but for those of crashes.

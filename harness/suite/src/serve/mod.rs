@@ -19,7 +19,7 @@ mod state;
 mod world;
 
 pub use error::WorldError;
-pub use fault_rules::{ServedFault, UnfitReason, UnfitRule};
+pub use fault_rules::{ServedFault, UnfitReason, UnfitRule, UnreadableRules, read_rules};
 pub use handler::ServeHandler;
 pub use spec::{ClockMode, ControllerLoop, WorldSpec};
 pub use state::WorldState;

@@ -207,6 +207,24 @@ impl ServedWorld {
         }
     }
 
+    /// Waits until nothing is left to do at this moment; returns the time, which has not moved.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the clock is the machine's, or if a part of the world ended.
+    pub async fn settle(&self) -> Result<Timestamp, WorldError> {
+        match &self.place {
+            Place::Manual(world) => world.advance(Duration::ZERO).await,
+            Place::Wall(_) if guest::is_inside() => {
+                let clock = AsyncClock::from_env().await;
+                let settled = async { clock?.settle().await }.await;
+                settled.map_err(WorldError::ClockOfGuest)?;
+                self.now().await
+            }
+            Place::Wall(_) => Err(WorldError::ClockOfMachine),
+        }
+    }
+
     /// Returns all objects and the time.
     ///
     /// # Errors

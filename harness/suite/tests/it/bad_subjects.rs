@@ -10,8 +10,10 @@ use rstest::rstest;
 use crate::source_files::repository;
 use crate::support;
 
-const CLAIM: &str =
-    "organization: Example\nproject: bad\nurl: https://example.com\nversion: v0\ncontacts: [n@example.com]\n";
+/// The description of our own controllers: one of the programs is them, with a flag, and no other project may have them
+/// judged.
+const CLAIM: &str = "organization: Example\nproject: plumbline-controllers\n\
+                     url: https://github.com/plumbline/plumbline\nversion: v0\ncontacts: [n@example.com]\n";
 
 /// Runs the program in a folder of its own; returns exit code, standard output, standard error and the folder.
 fn plumbline(test: &str, arguments: &[&str]) -> (i32, String, String, PathBuf) {
@@ -63,13 +65,15 @@ fn a_subject_that_does_not_start(
     #[case] more: &[&str],
     #[case] described: &[&str],
 ) {
+    let next = match name {
+        "text" => "next: give --command the path of a program",
+        "exits" => "next: run its command line by hand\n",
+        _ => "next: run its command line by hand; if it only needs more time, increase --ready-timeout",
+    };
     for verb in [&["run", "ttl/hysteresis-down"][..], &["conform", "--implementation", "me.yaml"][..]] {
         let (code, out, err, folder) = plumbline(name, &[verb, &["--command", command], more].concat());
         assert_eq!((code, out.as_str()), (96, ""), "{err}");
-        assert!(
-            err.contains("does not start, so no fixture was run") && err.contains("next: run its command line"),
-            "{err}"
-        );
+        assert!(err.contains("does not start, so no fixture was run") && err.contains(next), "{err}");
         for words in described {
             assert!(err.contains(words), "{words}: {err}");
         }

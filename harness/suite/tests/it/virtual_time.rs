@@ -72,11 +72,13 @@ begin = time.time()
 now = ask("/plumbline/clock", {"advance": "31m"})
 jobs = ask("/apis/batch/v1/namespaces/default/jobs")["items"]
 print(now["now"], round(time.time() - begin), [job["status"].get("succeeded") for job in jobs])
+settled = ask("/plumbline/clock", {"settle": True})
+print(settled["now"], round(time.time() - begin))
 "#;
     let output = plumbline(&["test", "--epoch", "2030-01-01T00:00:00Z", "--", "python3", "-c", script]);
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
-    assert_eq!(out, "2030-01-01T00:31:00Z 1860 [1, 1, 1]\n", "{err}");
+    assert_eq!(out, "2030-01-01T00:31:00Z 1860 [1, 1, 1]\n2030-01-01T00:31:00Z 1860\n", "{err}");
 }
 
 #[test]
@@ -195,6 +197,34 @@ fn a_process_that_dies_fails_no_fixture(#[case] condition: &str, #[case] code: i
     assert!(out.contains(tally), "{out}{err}");
     let lost = err.contains("the process that ran the fixture ended with signal: 9");
     assert_eq!(lost, code != 0, "{err}");
+}
+
+/// A program that computes without an end lets no virtual time pass, so that only real time can end its fixture.
+#[test]
+fn a_program_that_never_rests_fails_its_fixture_at_the_limit() {
+    if !can_trace() {
+        return;
+    }
+    // From its second start on: the first one is the rehearsal.
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = folder.path().join("subject.sh");
+    let text =
+        "#!/bin/sh\nif test -e \"$0.checked\"; then while :; do :; done; fi\ntouch \"$0.checked\"\nexec \"$@\"\n";
+    std::fs::write(&script, text).expect("a file");
+    let command = format!("sh {} {}", script.display(), command());
+    let run = ["run", "-j", "1", "--fixture-limit", "8s", "--command", &command, "ttl/grow-100-to-101"];
+    let output = plumbline(&run);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(100), "{out}{err}");
+    for part in ["ttl/grow-100-to-101", "it had not ended after 8 s of real time: the thread sh of ", "--fixture-limit"]
+    {
+        assert!(out.contains(part), "{part}: {out}{err}");
+    }
+    let run = ["run", "--fixture-limit", "8s", "--command", "sh -c 'while :; do :; done' {kubeconfig}", "ttl/grow-*"];
+    let output = plumbline(&run);
+    let (out, err) = texts(&output);
+    assert_eq!(output.status.code(), Some(96), "{out}{err}");
+    assert!(err.contains("does not start, so no fixture was run: it had not ended after 8 s"), "{err}");
 }
 
 /// A signal ends fixtures in other processes, too, and what has been shown is kept.

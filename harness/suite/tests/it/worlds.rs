@@ -72,6 +72,8 @@ fn the_quarantine_of_an_orphan_passes_in_milliseconds() {
     world.advance("21s");
     assert_eq!(world.status(&format!("{PODS}/orphan")), 404);
     assert_eq!(world.now().duration_since(start).as_secs(), 80, "nothing else moves the clock");
+    let settled = world.send("POST", CLOCK, &json!({"settle": true}));
+    assert_eq!(settled["now"], world.send("GET", CLOCK, &Value::Null)["now"], "{settled}");
     let text = world.ask("GET", "/plumbline/transcript?format=text", &Value::Null);
     assert!(text.body.contains("podgc          DELETE pods/orphan 200"), "{}", text.body);
     let log = server.log();
@@ -250,13 +252,16 @@ fn a_fault_delays_a_request_until_time_has_passed() {
 #[case::no_time("POST", CLOCK, json!({"advance": "0s"}), 400, "advance must be longer than zero")]
 #[case::too_far("POST", CLOCK, json!({"advance": "9000h"}), 400, "advance is longer than 366 days")]
 #[case::no_duration("POST", CLOCK, json!({"advance": "soon"}), 400, "write it like 250ms, 5s, 1m30s")]
-#[case::no_field("POST", CLOCK, json!({"by": "5s"}), 400, "unknown field `by`, expected `advance`")]
+#[case::no_field("POST", CLOCK, json!({"by": "5s"}), 400, "unknown field `by`, expected `advance` or `settle`")]
+#[case::no_order("POST", CLOCK, json!({}), 400, "expected {\"advance\": \"2m\"} or {\"settle\": true}")]
+#[case::two_orders("POST", CLOCK, json!({"advance": "5s", "settle": true}), 400, "expected {\"advance\": \"2m\"} or")]
+#[case::not_settled("POST", CLOCK, json!({"settle": false}), 400, "expected {\"advance\": \"2m\"} or {\"settle\": true}")]
 #[case::no_method("DELETE", CLOCK, Value::Null, 405, "allowed are GET, POST")]
 #[case::no_world("GET", "/plumbline/worlds/b", Value::Null, 404, "there is no world \"b\"")]
 #[case::no_name("POST", "/plumbline/worlds", json!({"name": "A/b"}), 400, "1 to 63 of the characters a-z, 0-9 and -")]
 #[case::no_rule("POST", "/plumbline/faults", json!({"verdict": {"explode": {}}}), 400, "unknown variant `explode`")]
 #[case::no_code("POST", "/plumbline/faults", json!({"verdict": {"reply": {"code": 99}}}), 400, "rule 1 (without a name)")]
-#[case::no_state("POST", "/plumbline/state", json!({"restore": "x"}), 404, "no state \"x\" was saved")]
+#[case::no_state("POST", "/plumbline/state", json!({"restore": "x"}), 404, "no state \"x\" was saved in this world; none was: POST")]
 #[case::no_saved_state("DELETE", "/plumbline/state?name=x", Value::Null, 404, "no state \"x\" was saved")]
 #[case::another_version("PUT", "/plumbline/state", json!({"apiVersion": "v9", "kind": "WorldState",
     "time": "2030-01-01T00:00:00Z", "resourceVersion": "1", "objects": []}), 400, "this program reads \"plumbline.dev/v1\"")]
@@ -284,6 +289,8 @@ fn the_clock_of_the_machine_cannot_be_moved() {
     let world = World(&server, String::new());
     assert_eq!(world.send("GET", CLOCK, &Value::Null)["mode"], "wall");
     let answer = world.ask("POST", CLOCK, &json!({"advance": "5s"}));
+    assert!(answer.refusal().contains("--clock manual"), "{answer:?}");
+    let answer = World(&server, String::new()).ask("POST", CLOCK, &json!({"settle": true}));
     assert!(answer.refusal().contains("--clock manual"), "{answer:?}");
     assert!(!server.log().contains("budgets are not counted"), "{}", server.log());
 }

@@ -11,12 +11,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{self, BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use plumbline::fixture::Fixture;
-use plumbline_guest::{Guest, Report, Running};
+use plumbline_guest::{Guest, Report, Running, Spin};
 
 use self::protocol::{FixtureSource, GuestOrder, GuestReply};
 use crate::guest::GuestRunError;
@@ -34,6 +36,8 @@ pub struct GuestCommand {
     pub logs: PathBuf,
     /// The folder for temporary files.
     pub temporary: PathBuf,
+    /// Limit of real time for each fixture.
+    pub limit: Duration,
 }
 
 /// Processes that run fixtures, started when they are needed.
@@ -70,6 +74,20 @@ pub enum FixtureGuestError {
         /// The system's error.
         source: io::Error,
     },
+    /// The fixture had not ended at the limit of real time.
+    #[error(
+        "it had not ended after {} of real time{place}; let the program wait instead of asking again and again, or raise \
+         --fixture-limit",
+        seconds(*limit)
+    )]
+    TooLong {
+        /// The limit.
+        limit: Duration,
+        /// The place at which a program was busy, for the message; empty if none was.
+        place: String,
+        /// True if a program used the processor all the time: the machine is not to blame.
+        is_busy: bool,
+    },
     /// It has ended instead.
     #[error("the process that ran the fixture ended with {0}; its messages are on standard error")]
     Ended(String),
@@ -82,6 +100,14 @@ pub enum FixtureGuestError {
     /// A signal ends the run.
     #[error("interrupted by {0}")]
     Interrupted(&'static str),
+}
+
+impl FixtureGuestError {
+    /// Returns true if the program is to blame, so that its fixture has failed.
+    #[must_use]
+    pub const fn is_of_the_program(&self) -> bool {
+        matches!(self, Self::TooLong { is_busy: true, .. })
+    }
 }
 
 impl FixtureGuests {
@@ -118,13 +144,14 @@ impl FixtureGuests {
     ///
     /// # Errors
     ///
-    /// Returns the reason why there is no result, which is no statement about the subject.
+    /// Returns the reason why there is no result: [`FixtureGuestError::is_of_the_program`], or no statement about it.
     pub fn run(&self, fixture: &Fixture, keeps_record: bool) -> Result<JudgedRun, FixtureGuestError> {
         let mut result = self.run_once(fixture, keeps_record);
         if let Err(FixtureGuestError::Ended(_)) = result {
             result = self.run_once(fixture, keeps_record);
         }
         if let Err(error) = &result
+            && !error.is_of_the_program()
             && signals::requested().is_none()
         {
             self.lost.lock().push(format!("{}: {error}", fixture.id));
@@ -160,13 +187,57 @@ impl FixtureGuests {
         }
         let idle = self.idle.lock().pop();
         let mut guest = idle.map_or_else(|| self.start(), Ok)?;
-        match guest.ask(order) {
+        let (asked, is_over) = self.limited(&mut guest, order);
+        match asked {
+            Ok(None) if is_over && signals::requested().is_none() => Err(self.too_long(guest)),
             Ok(Some(reply)) => {
                 self.idle.lock().push(guest);
                 Ok(reply)
             }
             Ok(None) => Err(self.ended(guest)),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Gives an order to a process, and ends it at the limit. Returns true as well if it was ended.
+    fn limited(
+        &self,
+        guest: &mut FixtureGuest,
+        order: &GuestOrder,
+    ) -> (Result<Option<GuestReply>, FixtureGuestError>, bool) {
+        let running = guest.running.clone();
+        let is_over = AtomicBool::new(false);
+        let asked = std::thread::scope(|scope| {
+            let (done, ended) = channel::<()>();
+            let limit = self.command.limit;
+            let is_over = &is_over;
+            scope.spawn(move || {
+                if ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                    is_over.store(true, Ordering::SeqCst);
+                    running.terminate();
+                }
+            });
+            let asked = guest.ask(order);
+            drop(done);
+            asked
+        });
+        (asked, is_over.load(Ordering::SeqCst))
+    }
+
+    /// Returns the error for a process that was ended at the limit.
+    fn too_long(&self, guest: FixtureGuest) -> FixtureGuestError {
+        let limit = self.command.limit;
+        match self.wait(guest) {
+            Ok((_, report)) => {
+                let spin = report.spins.last().filter(|spin| spin.is_at_end);
+                let place = spin.map(|Spin { program, thread, processor_time, stack, .. }| {
+                    let function = if stack.is_empty() { String::new() } else { format!(" in {}", stack.join(" from ")) };
+                    let used = seconds(*processor_time);
+                    format!(": the thread {thread} of {program} was busy{function}, after {used} of processor time without rest")
+                });
+                FixtureGuestError::TooLong { limit, is_busy: place.is_some(), place: place.unwrap_or_default() }
+            }
+            Err(error) => error,
         }
     }
 
@@ -203,13 +274,13 @@ impl FixtureGuests {
         let ended = self.wait(guest);
         match (signals::requested(), ended) {
             (Some(signal), _) => FixtureGuestError::Interrupted(signal),
-            (None, Ok(status)) => FixtureGuestError::Ended(status),
+            (None, Ok((status, _))) => FixtureGuestError::Ended(status),
             (None, Err(error)) => error,
         }
     }
 
-    /// Closes the pipes of a process, waits for its end and returns its exit status.
-    fn wait(&self, guest: FixtureGuest) -> Result<String, FixtureGuestError> {
+    /// Closes the pipes of a process, waits for its end and returns its exit status and the account of its time.
+    fn wait(&self, guest: FixtureGuest) -> Result<(String, Report), FixtureGuestError> {
         let FixtureGuest { running, orders, replies } = guest;
         drop((orders, replies));
         // Only the end of the run holds it as well.
@@ -218,7 +289,7 @@ impl FixtureGuests {
         };
         let outcome = running.wait().map_err(GuestRunError::from)?;
         self.report.lock().add(&outcome.report);
-        Ok(outcome.status.to_string())
+        Ok((outcome.status.to_string(), outcome.report))
     }
 
     /// Ends all processes. Returns the account of their time.
@@ -249,6 +320,10 @@ impl FixtureGuest {
             self.replies.read_line(&mut line).map_err(failed("the pipe from the process that runs fixtures"))?;
         Ok(if length == 0 { None } else { Some(serde_json::from_str(&line)?) })
     }
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{} s", (time.as_secs_f64() * 10.0).round() / 10.0)
 }
 
 fn failed(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> FixtureGuestError {
