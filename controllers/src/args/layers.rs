@@ -125,7 +125,7 @@ fn from_env(names: &[String], env: impl Fn(&str) -> Option<String>) -> Vec<Setti
 
 fn from_file(path: &Path, text: &str, names: &[String]) -> Result<Vec<Setting>, LayerError> {
     let wrong = |why: String| LayerError::File { path: path.to_owned(), why };
-    let value: Value = serde_saphyr::from_str(text).map_err(|error| wrong(error.to_string()))?;
+    let value: Value = serde_saphyr::from_str(text).map_err(|error| wrong(error.without_snippet().to_string()))?;
     let entries = match value {
         Value::Object(entries) => entries,
         Value::Null => return Ok(Vec::new()),

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use clap::ValueEnum;
+
 use super::CliError;
 use super::select::Selection;
 use crate::exit::Exit;
@@ -13,9 +15,22 @@ pub(super) struct ListArgs {
     #[command(flatten)]
     select: Selection,
 
-    /// Print one JSON object per line instead of a table
-    #[arg(long)]
+    /// Format of the list
+    #[arg(long, value_enum, default_value_t = ListFormat::Human)]
+    format: ListFormat,
+
+    /// The same as `--format json`
+    #[arg(long, conflicts_with = "format")]
     json: bool,
+}
+
+/// Formats of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ListFormat {
+    /// A table
+    Human,
+    /// One JSON object per line
+    Json,
 }
 
 /// Runs the verb.
@@ -23,7 +38,8 @@ pub(super) fn main(args: &ListArgs) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &Capabilities::everything())?;
     let mut out = io::BufWriter::new(super::stdout());
-    let written = if args.json { json(&plan, &mut out) } else { table(&plan, &mut out) };
+    let written =
+        if args.json || args.format == ListFormat::Json { json(&plan, &mut out) } else { table(&plan, &mut out) };
     written.and_then(|()| out.flush())?;
     Ok(Exit::Ok)
 }

@@ -83,7 +83,7 @@ pub(super) fn objects(path: &Path) -> Result<Vec<SeedObject>, ServeError> {
     let budget = serde_saphyr::budget! { max_nodes: usize::MAX, max_events: usize::MAX, max_documents: usize::MAX };
     let options = serde_saphyr::options! { budget: budget };
     let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(&read(path)?, options)
-        .map_err(|error| ServeError::File { path: path.to_owned(), why: error.to_string() })?;
+        .map_err(|error| ServeError::File { path: path.to_owned(), why: error.without_snippet().to_string() })?;
     let documents = documents.into_iter().enumerate().filter(|(_, document)| !document.is_null());
     Ok(documents.flat_map(|(index, document)| unlisted(format!("{file}: document {}", index + 1), document)).collect())
 }

@@ -124,7 +124,10 @@ pub(super) fn main(args: &RunArgs, explain_flags: &str) -> Result<Exit, CliError
         return watch::main(args, explain_flags);
     }
     let fixtures = args.select.load()?;
-    args.output.iter().chain(&args.evidence).try_for_each(|path| output_file::ensure_writable(path))?;
+    let outputs = [(output_file::OUTPUT, &args.output), ("--evidence", &args.evidence)];
+    for (flag, path) in outputs {
+        path.iter().try_for_each(|path| output_file::ensure_writable(flag, path))?;
+    }
     let environment = args.start(explain_flags)?;
     let report = run_once(args, explain_flags, &fixtures, &environment);
     environment.close()?;

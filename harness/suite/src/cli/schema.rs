@@ -1,6 +1,6 @@
 //! `plumbline schema`: the JSON Schema of fixtures.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 
 use super::CliError;
 use crate::exit::Exit;
@@ -8,6 +8,6 @@ use crate::fixtures::json_schema;
 
 /// Prints the schema.
 pub(super) fn main() -> Result<Exit, CliError> {
-    writeln!(io::stdout().lock(), "{:#}", json_schema::document())?;
+    writeln!(super::stdout(), "{:#}", json_schema::document())?;
     Ok(Exit::Ok)
 }

@@ -27,7 +27,7 @@ use super::value::ValueError;
 use crate::cluster::{Around, AroundError};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
-use crate::serve::{ClockMode, ControllerLoop, ServeHandler, ServedFault, WorldError, WorldSpec, kind};
+use crate::serve::{ClockMode, ControllerLoop, ServeHandler, ServedFault, WorldError, WorldSpec, kind, read_rules};
 use crate::subject::in_process::QUIET_LOG;
 
 /// Approximate limit of the stored transcript, in bytes.
@@ -463,7 +463,7 @@ impl ServeArgs {
     fn fault_rules(&self) -> Result<Vec<ServedFault>, ServeError> {
         let mut rules: Vec<ServedFault> = Vec::new();
         if let Some(path) = &self.faults {
-            rules = serde_saphyr::from_str(&read(path)?)
+            rules = read_rules(&read(path)?)
                 .map_err(|error| ServeError::File { path: path.clone(), why: error.to_string() })?;
         }
         // As the last rule, it delays only requests that no other rule matches.

@@ -11,12 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use plumbline::time::Clock;
 use plumbline_apiserver::listener::write_private_file;
-use plumbline_guest::Outcome;
+use plumbline_guest::{Epoch, Outcome};
 use tokio_util::sync::CancellationToken;
 
 use super::serve::{self, ServeArgs};
+use super::value::ValueError;
 use super::{CliError, output_file, report_guest};
 use crate::duration::parse_duration;
 use crate::guest::{self, ProgramTime};
@@ -26,6 +28,10 @@ const HEARTBEATS: &str = "kube-node-lease:leases/";
 
 /// Time that the command has to end by itself after a signal, before it gets `SIGTERM`.
 const GRACE: Duration = Duration::from_secs(1);
+
+/// Flags that name files.
+const REPORT: &str = "--report";
+const TRANSCRIPT: &str = "--transcript";
 
 /// Exit codes for a command that does not start, as shells have them.
 const NOT_FOUND: u8 = 127;
@@ -45,8 +51,8 @@ pub(super) struct TestArgs {
     time: Option<ProgramTime>,
 
     /// Virtual time of day at the start, such as 2030-01-01T00:00:00Z [default: now]
-    #[arg(long, value_name = "TIME")]
-    epoch: Option<jiff::Timestamp>,
+    #[arg(long, value_name = "TIME", value_parser = epoch)]
+    epoch: Option<Timestamp>,
 
     /// Make the random numbers of the system repeatable. Only in virtual time
     #[arg(long, value_name = "NUMBER")]
@@ -89,6 +95,12 @@ enum NetworkChoice {
     Shared,
 }
 
+/// Reads a time of day.
+fn epoch(text: &str) -> Result<Timestamp, ValueError> {
+    let time = text.parse().map_err(|_| ValueError::new("expected a time such as 2030-01-01T00:00:00Z"))?;
+    Epoch::fixed(time).map(|_| time).map_err(|error| ValueError::new(error.to_string()))
+}
+
 /// Runs the verb and returns the exit code of the command.
 pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
     let time = args.time.unwrap_or(ProgramTime::usual());
@@ -119,11 +131,11 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
         ));
     }
     if let Some(path) = &args.report {
-        output_file::ensure_writable(path)?;
+        output_file::ensure_writable(REPORT, path)?;
     }
     let outcome = guest::run_again(|mut guest| {
         if let Some(epoch) = args.epoch {
-            guest = guest.epoch(plumbline_guest::Epoch::Fixed(epoch));
+            guest = guest.epoch(Epoch::Fixed(epoch));
         }
         if let Some(seed) = args.seed {
             guest = guest.seed(seed);
@@ -148,13 +160,13 @@ pub(super) fn main(args: &TestArgs) -> Result<u8, CliError> {
 
 fn write_report(path: &Path, outcome: &Outcome) -> Result<(), CliError> {
     let json = serde_json::to_string_pretty(&outcome.report).map_err(CliError::environment)?;
-    output_file::write(path, json + "\n")
+    output_file::write(REPORT, path, json + "\n")
 }
 
 /// Serves the cluster and runs the command beside it.
 fn run(args: &TestArgs) -> Result<u8, CliError> {
     if let Some(path) = &args.transcript {
-        output_file::ensure_writable(path)?;
+        output_file::ensure_writable(TRANSCRIPT, path)?;
     }
     serve::logging();
     let runtime = serve::runtime().map_err(CliError::environment)?;
@@ -171,7 +183,7 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, CliError> {
     let served = serve::start(&serve_args).await.map_err(CliError::environment)?;
     let listening = served.listening;
     write_private_file(&kubeconfig, &served.kubeconfig)
-        .map_err(|error| output_file::unwritable(&kubeconfig, &error))?;
+        .map_err(|error| output_file::unwritable("--kubeconfig", &kubeconfig, &error))?;
     let url = listening.url();
     let token = listening.token().to_owned();
 
@@ -253,7 +265,7 @@ fn without_heartbeats(transcript: &str) -> Vec<&str> {
 /// start.
 fn show(args: &TestArgs, transcript: &str, start: &str, end: Option<&str>) -> Result<(), CliError> {
     if let Some(path) = &args.transcript {
-        return output_file::write(path, transcript);
+        return output_file::write(TRANSCRIPT, path, transcript);
     }
     let Some(end) = end else { return Ok(()) };
     let lines = without_heartbeats(transcript.strip_prefix(start).unwrap_or(transcript));

@@ -58,7 +58,7 @@ impl Role {
 
     fn parse(text: &str) -> Result<Self, String> {
         let objects: Vec<Value> =
-            serde_saphyr::from_multiple(text).map_err(|error| format!("invalid YAML: {error}"))?;
+            serde_saphyr::from_multiple(text).map_err(|error| format!("invalid YAML: {}", error.without_snippet()))?;
         let subjects = objects.iter().flat_map(|object| object["subjects"].as_array().into_iter().flatten());
         let users: BTreeSet<String> = subjects.filter_map(account).collect();
         let (controllers, others): (Vec<_>, Vec<_>) =

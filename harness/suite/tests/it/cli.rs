@@ -386,6 +386,7 @@ fn list_shows_ids_and_promises() {
     let output = plumbline(&root, &["list", "--json", "good"]);
     let line: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one line of JSON");
     assert_eq!(line["id"], "podgc/good");
+    assert_eq!(plumbline(&root, &["list", "--format", "json", "good"]).stdout, output.stdout);
 }
 
 #[test]
@@ -418,9 +419,16 @@ fn explain_shows_promise_steps_and_transcript() {
 fn a_closed_pipe_is_a_quiet_end_and_a_lost_verdict_no_success() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let filter = "ttl/hysteresis-down";
-    for (arguments, expected) in
-        [(&["list"][..], 0), (&["list", "--json"], 0), (&["explain", filter], 0), (&["run", filter], 96)]
-    {
+    for (arguments, expected) in [
+        (&["list"][..], 0),
+        (&["list", "--format", "json"], 0),
+        (&["lint"], 0),
+        (&["schema"], 0),
+        (&["version"], 0),
+        (&["help", "clusters"], 0),
+        (&["explain", filter], 0),
+        (&["run", filter], 96),
+    ] {
         let mut command = command(root, arguments);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         drop(child.stdout.take());

@@ -286,7 +286,8 @@ fn unusable(why: &str) -> EnvironmentError {
 
 /// Adapts the container's kubeconfig: the server is at `host` and `port`.
 fn rewrite(text: &str, host: &str, port: u16) -> Result<String, EnvironmentError> {
-    let mut config: Value = serde_saphyr::from_str(text).map_err(|error| unusable(&error.to_string()))?;
+    let mut config: Value =
+        serde_saphyr::from_str(text).map_err(|error| unusable(&error.without_snippet().to_string()))?;
     let clusters = config["clusters"].as_array_mut().filter(|clusters| !clusters.is_empty());
     let near = ["localhost", "127.0.0.1", "[::1]"].contains(&host);
     // Docker publishes ports on IPv4, but `localhost` may resolve to IPv6.
