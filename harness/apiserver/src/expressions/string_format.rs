@@ -3,10 +3,12 @@
 //! Follows `ext/formatting.go` of `github.com/google/cel-go`, the version that Kubernetes has; the crate's own function
 //! is as the next one. Doubles are printed as in English.
 
+use cel::ExecutionError;
 use cel::common::types::{
     CelBool, CelBytes, CelDouble, CelDuration, CelInt, CelNull, CelString, CelTimestamp, CelType, CelUInt,
 };
 use cel::common::value::{CowVal, Val};
+use thiserror::Error;
 
 use super::library;
 use super::shared::SharedValue;
@@ -22,6 +24,44 @@ const MAX_DIGITS: usize = 1_000;
 pub(super) const TEXT_CLAUSE: &str = "string clause can only be used on strings, bools, bytes, ints, doubles, maps, \
      lists, types, durations, and timestamps";
 
+/// Says why a clause cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub(super) enum ClauseError {
+    #[error("error while parsing precision: could not find end of precision specifier")]
+    OpenPrecision,
+    #[error(
+        "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing \"\": \
+         invalid syntax"
+    )]
+    EmptyPrecision,
+    #[error("unrecognized formatting clause \"{0}\"")]
+    UnknownLetter(char),
+}
+
+/// Says why a clause cannot print an argument.
+#[derive(Debug, Error)]
+pub(super) enum ArgumentError {
+    #[error("{wanted}, was given {given}")]
+    WrongType { wanted: &'static str, given: String },
+    #[error("no formatting function for {0}")]
+    WrongMember(String),
+    #[error(transparent)]
+    Conversion(#[from] ExecutionError),
+}
+
+/// Says why a text cannot be formatted.
+#[derive(Debug, Error)]
+pub(super) enum FormattingError {
+    #[error("index {0} out of range")]
+    MissingArgument(usize),
+    #[error("unexpected end of string")]
+    MissingClause,
+    #[error("could not parse formatting clause: {0}")]
+    Clause(#[from] ClauseError),
+    #[error("error during formatting: {0}")]
+    Argument(#[from] ArgumentError),
+}
+
 /// A clause such as `%.2f`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FormatClause {
@@ -30,21 +70,17 @@ pub(super) struct FormatClause {
 }
 
 /// Reads a clause behind its `%`; returns the text after it, too.
-pub(super) fn clause(text: &str) -> Result<(FormatClause, &str), String> {
+pub(super) fn clause(text: &str) -> Result<(FormatClause, &str), ClauseError> {
     let (digits, text) = match text.strip_prefix('.') {
         None => (None, text),
         Some(digits) => {
             let after = digits.trim_start_matches(|c: char| c.is_ascii_digit());
             let digits = &digits[..digits.len() - after.len()];
-            let why = match (after.is_empty(), digits.is_empty()) {
-                (true, _) => "could not find end of precision specifier",
-                (false, true) => {
-                    "error while converting precision to integer: strconv.Atoi: parsing \"\": invalid syntax"
-                }
-                (false, false) => "",
-            };
-            if !why.is_empty() {
-                return Err(format!("error while parsing precision: {why}"));
+            if after.is_empty() {
+                return Err(ClauseError::OpenPrecision);
+            }
+            if digits.is_empty() {
+                return Err(ClauseError::EmptyPrecision);
             }
             (Some(digits.parse().unwrap_or(usize::MAX)), after)
         }
@@ -54,12 +90,12 @@ pub(super) fn clause(text: &str) -> Result<(FormatClause, &str), String> {
         Some(letter @ ('s' | 'd' | 'f' | 'e' | 'b' | 'x' | 'X' | 'o')) => {
             Ok((FormatClause { letter, digits }, characters.as_str()))
         }
-        other => Err(format!("unrecognized formatting clause \"{}\"", other.unwrap_or_default())),
+        other => Err(ClauseError::UnknownLetter(other.unwrap_or_default())),
     }
 }
 
 /// Returns a text with its clauses replaced by arguments, or what is wrong.
-pub(super) fn formatted(format: &str, arguments: &[SharedValue]) -> Result<String, String> {
+pub(super) fn formatted(format: &str, arguments: &[SharedValue]) -> Result<String, FormattingError> {
     let mut out = String::with_capacity(format.len());
     let mut rest = format;
     let mut arguments = arguments.iter().enumerate();
@@ -72,13 +108,13 @@ pub(super) fn formatted(format: &str, arguments: &[SharedValue]) -> Result<Strin
             rest = after;
             continue;
         }
-        let Some((index, argument)) = arguments.next() else { return Err(format!("index {asked} out of range")) };
+        let Some((index, argument)) = arguments.next() else { return Err(FormattingError::MissingArgument(asked)) };
         asked = index + 1;
         if rest.is_empty() {
-            return Err("unexpected end of string".to_owned());
+            return Err(FormattingError::MissingClause);
         }
-        let (clause, after) = clause(rest).map_err(|why| format!("could not parse formatting clause: {why}"))?;
-        out.push_str(&clause.text(argument).map_err(|why| format!("error during formatting: {why}"))?);
+        let (clause, after) = clause(rest)?;
+        out.push_str(&clause.text(argument)?);
         rest = after;
     }
     out.push_str(rest);
@@ -98,8 +134,14 @@ pub(super) fn wanted(letter: char) -> &'static str {
     }
 }
 
+impl ArgumentError {
+    fn wrong_type(wanted: &'static str, argument: &SharedValue) -> Self {
+        Self::WrongType { wanted, given: argument.get_type().name().to_owned() }
+    }
+}
+
 impl FormatClause {
-    fn text(self, argument: &SharedValue) -> Result<String, String> {
+    fn text(self, argument: &SharedValue) -> Result<String, ArgumentError> {
         let digits = self.digits.unwrap_or(DIGITS).min(MAX_DIGITS);
         let text = match self.letter {
             's' => return text_of(argument),
@@ -107,7 +149,7 @@ impl FormatClause {
             'e' => double_argument(argument).map(|number| scientific(number, digits)),
             letter => in_base(letter, argument),
         };
-        text.ok_or_else(|| format!("{}, was given {}", wanted(self.letter), argument.get_type().name()))
+        text.ok_or_else(|| ArgumentError::wrong_type(wanted(self.letter), argument))
     }
 }
 
@@ -191,7 +233,7 @@ fn scientific(number: f64, digits: usize) -> String {
 }
 
 /// Prints a value as `%s` does.
-fn text_of(value: &SharedValue) -> Result<String, String> {
+fn text_of(value: &SharedValue) -> Result<String, ArgumentError> {
     if let Some(text) = value.as_text() {
         return Ok(text.to_owned());
     }
@@ -207,7 +249,10 @@ fn text_of(value: &SharedValue) -> Result<String, String> {
     }
     if let Some(map) = value.as_map() {
         let entries = map.inner().iter().map(|(key, value)| {
-            Ok::<_, String>((member_text(&SharedValue::copy(key.inner()))?, member_text(&SharedValue::copy(&**value))?))
+            Ok::<_, ArgumentError>((
+                member_text(&SharedValue::copy(key.inner()))?,
+                member_text(&SharedValue::copy(&**value))?,
+            ))
         });
         let mut entries = entries.collect::<Result<Vec<_>, _>>()?;
         entries.sort();
@@ -217,12 +262,10 @@ fn text_of(value: &SharedValue) -> Result<String, String> {
     let arguments: Vec<CowVal<'_, 'static>> = vec![CowVal::Borrowed(value)];
     let printed = library::ENV.find_overload("string", &arguments).filter(|_| is_printed(value));
     let Some(function) = printed else {
-        return Err(format!("{TEXT_CLAUSE}, was given {}", value.get_type().name()));
+        return Err(ArgumentError::wrong_type(TEXT_CLAUSE, value));
     };
-    match function(arguments) {
-        Ok(text) => Ok(text.downcast_ref::<CelString<'_>>().map(|text| text.inner().to_owned()).unwrap_or_default()),
-        Err(error) => Err(error.to_string()),
-    }
+    let text = function(arguments)?;
+    Ok(text.downcast_ref::<CelString<'_>>().map(|text| text.inner().to_owned()).unwrap_or_default())
 }
 
 /// Returns true for scalars that have a form as a text.
@@ -237,7 +280,7 @@ fn is_printed(value: &SharedValue) -> bool {
 }
 
 /// Prints a member of a list or map so that it can be a part of an expression.
-fn member_text(value: &SharedValue) -> Result<String, String> {
+fn member_text(value: &SharedValue) -> Result<String, ArgumentError> {
     if let Some(number) = value.downcast::<CelDouble>().map(|number| *number.inner()) {
         let infinite = if number > 0.0 { "+Inf" } else { "-Inf" };
         let text = if number.is_nan() { "NaN" } else { infinite };
@@ -246,7 +289,7 @@ fn member_text(value: &SharedValue) -> Result<String, String> {
     if value.as_text().is_none() && !value.is_bytes() && value.as_list().is_none() && value.as_map().is_none() {
         let known = is_printed(value) || value.downcast::<CelNull>().is_some() || value.downcast::<CelType>().is_some();
         if !known {
-            return Err(format!("no formatting function for {}", value.get_type().name()));
+            return Err(ArgumentError::WrongMember(value.get_type().name().to_owned()));
         }
     }
     let text = text_of(value)?;

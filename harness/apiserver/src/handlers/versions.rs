@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 use super::request_scope::RequestScope;
 use crate::crd::{WebhookConversion, conversion};
 use crate::json::Value;
-use crate::managedfields::VersionConverter;
+use crate::managedfields::{ConversionError, VersionConverter};
 use crate::patch;
 use crate::registry::Resource;
+use crate::registry::custom::CustomResource;
 use crate::schema::{self, Schema};
 use crate::server::ApiServer;
 use crate::status::Status;
@@ -23,19 +24,19 @@ type Question = (Value, String);
 /// without waiting; [`RequestScope::resolved`] waits between its attempts.
 #[derive(Debug, Default)]
 pub(super) struct Conversions {
-    known: Vec<(Question, Result<Value, String>)>,
+    known: Vec<(Question, Result<Value, ConversionError>)>,
     wanted: Vec<Question>,
 }
 
 impl Conversions {
     /// Returns the outcome of a conversion; notes the question if it is new.
-    fn ask(&mut self, object: &Value, version: &str) -> Result<Value, String> {
+    fn ask(&mut self, object: &Value, version: &str) -> Result<Value, ConversionError> {
         let asked = |question: &Question| question.1 == version && question.0 == *object;
         if let Some((_, known)) = self.known.iter().find(|(question, _)| asked(question)) {
             return known.clone();
         }
         self.wanted.push((object.clone(), version.to_owned()));
-        Err("the conversion webhook has not been asked yet".to_owned())
+        Err(ConversionError::NotAsked)
     }
 }
 
@@ -48,7 +49,7 @@ impl RequestScope<'_> {
             let Some(webhook) = self.webhook().filter(|_| !wanted.is_empty()) else { return outcome };
             for (object, version) in wanted {
                 let converted = by_webhook(self.server, webhook, object.clone(), &version).await;
-                let converted = converted.map_err(|status| status.message);
+                let converted = converted.map_err(|status| ConversionError::Webhook(status.message));
                 self.conversions.lock().known.push(((object, version), converted));
             }
         }
@@ -93,10 +94,14 @@ impl<'s> KindVersions<'s> {
         Self { kind: &scope.kind, server: scope.server, conversions: &scope.conversions }
     }
 
-    fn convert_custom(&self, object: &Value, version: &str) -> Result<(Value, Arc<Schema>), String> {
-        let Some(custom) = &self.kind.custom else { return Err("not a custom resource".to_owned()) };
+    fn convert_custom(
+        &self,
+        custom: &CustomResource,
+        object: &Value,
+        version: &str,
+    ) -> Result<(Value, Arc<Schema>), ConversionError> {
         let own = self.kind.api_version();
-        let invalid = || format!("request to convert CR to an invalid group/version: {version}");
+        let invalid = || ConversionError::UnknownVersion(version.to_owned());
         let types = if version == own { Some(&custom.types) } else { custom.other(version).map(|other| &other.types) };
         let types = types.ok_or_else(invalid)?;
         let mut object = object.clone();
@@ -111,7 +116,7 @@ impl<'s> KindVersions<'s> {
             }
         }
         match patch::apply::misfit(types, &object) {
-            Some(why) => Err(why),
+            Some(why) => Err(ConversionError::Misfit(why)),
             None => Ok((object, types.clone())),
         }
     }
@@ -124,9 +129,9 @@ impl std::fmt::Debug for KindVersions<'_> {
 }
 
 impl VersionConverter for KindVersions<'_> {
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Arc<Schema>)>, String> {
-        if self.kind.custom.is_some() {
-            return self.convert_custom(object, api_version).map(Some);
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Arc<Schema>)>, ConversionError> {
+        if let Some(custom) = &self.kind.custom {
+            return self.convert_custom(custom, object, api_version).map(Some);
         }
         let registry = self.server.registry();
         let in_version = |version: &str| {

@@ -2,6 +2,8 @@
 //! `volumebinding`, `volumezone` and `volumerestrictions` in `pkg/scheduler/framework/plugins`; the capacity of storage
 //! and the limits of drivers (`CSINode`) are not looked at.
 
+use thiserror::Error;
+
 use super::rejection::Rejection;
 use crate::json::Value;
 use crate::json::fields::{array_field, str_field};
@@ -21,6 +23,23 @@ pub(super) trait VolumeLister {
     fn class(&self, name: &str) -> Option<Value>;
     /// Returns true if a loop binds claims; otherwise, no pod waits for that.
     fn binds(&self) -> bool;
+}
+
+/// Says why no node can take a pod with its claims.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(super) enum PodVolumesError {
+    #[error("pod has unbound immediate PersistentVolumeClaims")]
+    Unbound,
+    #[error("waiting for ephemeral volume controller to create the persistentvolumeclaim {0:?}")]
+    NotCreated(String),
+    #[error("persistentvolumeclaim {0:?} not found")]
+    NotFound(String),
+    #[error("persistentvolumeclaim {claim:?} bound to non-existent persistentvolume {volume:?}")]
+    Lost { claim: String, volume: String },
+    #[error("persistentvolumeclaim {0:?} is being deleted")]
+    Deleted(String),
+    #[error("PVC {namespace}/{claim} was not created for pod {namespace}/{pod} (pod is not owner)")]
+    OfAnother { namespace: String, claim: String, pod: String },
 }
 
 /// The claims of a pod.
@@ -60,7 +79,7 @@ impl PodVolumes {
     /// # Errors
     ///
     /// The reason why no node can take the pod.
-    pub(super) fn of(pod: &Value, lister: &dyn VolumeLister) -> Result<Self, String> {
+    pub(super) fn of(pod: &Value, lister: &dyn VolumeLister) -> Result<Self, PodVolumesError> {
         let mut found = Self::default();
         for volume in array_field(&pod["spec"], "volumes") {
             if let Some(claim) = claim_of(pod, volume, lister)? {
@@ -73,7 +92,7 @@ impl PodVolumes {
         Ok(found)
     }
 
-    fn add(&mut self, claim: Value, lister: &dyn VolumeLister) -> Result<(), String> {
+    fn add(&mut self, claim: Value, lister: &dyn VolumeLister) -> Result<(), PodVolumesError> {
         if array_field(&claim["spec"], "accessModes").iter().any(|mode| mode == "ReadWriteOncePod") {
             self.exclusive.push(metadata::name(&claim).to_owned());
         }
@@ -91,7 +110,7 @@ impl PodVolumes {
                 self.delayed.push(DelayedClaim { claim, class });
                 Ok(())
             }
-            _ => Err("pod has unbound immediate PersistentVolumeClaims".to_owned()),
+            _ => Err(PodVolumesError::Unbound),
         }
     }
 
@@ -171,7 +190,7 @@ fn is_in_zone(volume: &Value, node: &Value) -> bool {
 }
 
 /// Returns the claim of a pod's volume, if it has one.
-fn claim_of(pod: &Value, volume: &Value, lister: &dyn VolumeLister) -> Result<Option<Value>, String> {
+fn claim_of(pod: &Value, volume: &Value, lister: &dyn VolumeLister) -> Result<Option<Value>, PodVolumesError> {
     let is_ephemeral = volume["ephemeral"].is_object();
     let name = match volume["persistentVolumeClaim"]["claimName"].as_str() {
         Some(name) => name.to_owned(),
@@ -179,24 +198,19 @@ fn claim_of(pod: &Value, volume: &Value, lister: &dyn VolumeLister) -> Result<Op
         None => return Ok(None),
     };
     let Some(claim) = lister.claim(&name) else {
-        return Err(if is_ephemeral {
-            format!("waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}")
-        } else {
-            format!("persistentvolumeclaim {name:?} not found")
-        });
+        return Err(if is_ephemeral { PodVolumesError::NotCreated(name) } else { PodVolumesError::NotFound(name) });
     };
     if claim["status"]["phase"] == "Lost" {
-        let volume = str_field(&claim["spec"], "volumeName");
-        return Err(format!("persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"));
+        let volume = str_field(&claim["spec"], "volumeName").to_owned();
+        return Err(PodVolumesError::Lost { claim: name, volume });
     }
     if metadata::is_deleted(&claim) {
-        return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
+        return Err(PodVolumesError::Deleted(name));
     }
     let owns = || metadata::controller(&claim).is_some_and(|owner| owner["uid"] == metadata::uid(pod));
     if is_ephemeral && !owns() {
-        let namespace = metadata::namespace(pod);
-        let pod = metadata::name(pod);
-        return Err(format!("PVC {namespace}/{name} was not created for pod {namespace}/{pod} (pod is not owner)"));
+        let namespace = metadata::namespace(pod).to_owned();
+        return Err(PodVolumesError::OfAnother { namespace, claim: name, pod: metadata::name(pod).to_owned() });
     }
     Ok(Some(claim))
 }
@@ -253,7 +267,7 @@ mod tests {
     const NONE: &str = "node(s) didn't find available persistent volumes to bind";
     const GONE: &str = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)";
 
-    fn found(claim: Value) -> Result<PodVolumes, String> {
+    fn found(claim: Value) -> Result<PodVolumes, PodVolumesError> {
         let mut claim = claim;
         claim["spec"]["resources"] = json!({"requests": {"storage": "1Gi"}});
         let pod = json!({"metadata": {"name": "p", "namespace": "d"},
@@ -283,7 +297,7 @@ mod tests {
     #[case::immediate(unbound("fast"), UNBOUND)]
     #[case::named(json!({"metadata": {"name": "c"}, "spec": {"storageClassName": "slow", "volumeName": "v"}}), UNBOUND)]
     fn some_claims_keep_their_pod_from_all_nodes(#[case] claim: Value, #[case] expected: &str) {
-        assert_eq!(found(claim).expect_err("no node"), expected);
+        assert_eq!(found(claim).expect_err("no node").to_string(), expected);
     }
 
     #[rstest]

@@ -155,7 +155,7 @@ impl Scheduler {
         let lister = PodLister { server: &self.server, namespace: metadata::namespace(pod) };
         let named = filters::named_nodes(pod);
         let conflict = named.as_ref().is_some_and(BTreeSet::is_empty).then(|| "pod affinity terms conflict".to_owned());
-        let volumes = match conflict.map_or_else(|| PodVolumes::of(pod, &lister), Err) {
+        let volumes = match conflict.map_or_else(|| PodVolumes::of(pod, &lister).map_err(|why| why.to_string()), Err) {
             _ if nodes.is_empty() => return Err(Failure::of("no nodes available to schedule pods".to_owned())),
             Ok(volumes) => volumes,
             Err(why) => return Err(Failure::of(fit::unresolvable(&why, nodes.len())).without_victims(pod, nodes.len())),

@@ -34,7 +34,9 @@ pub(crate) use entry::{ManagedEntries, ManagedFieldsEntry, stamp};
 pub(crate) use path_element::{PathElementError, index_key, list_item_path_element};
 pub(crate) use reset::ResetFields;
 pub(crate) use set::{FieldSet, build_node, format_path_element, is_member};
-pub(crate) use versions::{Changes, OneVersion, OwnershipError, VersionConverter, VersionedObject, Versions};
+pub(crate) use versions::{
+    Changes, ConversionError, OneVersion, OwnershipError, VersionConverter, VersionedObject, Versions,
+};
 
 use super::schema::Schema;
 

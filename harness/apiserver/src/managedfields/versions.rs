@@ -17,8 +17,23 @@ pub(crate) trait VersionConverter: Debug + Sync {
     /// Returns an object in another version, with the schema of that version; `None` if there is no such version.
     ///
     /// # Errors
-    /// Upstream's text about an object that cannot be converted.
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Arc<Schema>)>, String>;
+    /// The object cannot be converted.
+    fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Arc<Schema>)>, ConversionError>;
+}
+
+/// Reasons why an object cannot be converted to another version, in upstream's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ConversionError {
+    #[error("request to convert CR to an invalid group/version: {0}")]
+    UnknownVersion(String),
+    /// The reply of the conversion webhook.
+    #[error("{0}")]
+    Webhook(String),
+    #[error("the conversion webhook has not been asked yet")]
+    NotAsked,
+    /// The object is not of the types of its schema.
+    #[error("{0}")]
+    Misfit(String),
 }
 
 /// A converter for kinds whose versions do not differ.
@@ -26,7 +41,7 @@ pub(crate) trait VersionConverter: Debug + Sync {
 pub(crate) struct OneVersion;
 
 impl VersionConverter for OneVersion {
-    fn convert(&self, _: &Value, _: &str) -> Result<Option<(Value, Arc<Schema>)>, String> {
+    fn convert(&self, _: &Value, _: &str) -> Result<Option<(Value, Arc<Schema>)>, ConversionError> {
         Ok(None)
     }
 }
@@ -37,7 +52,7 @@ pub(crate) enum OwnershipError {
     #[error("failed to compare objects: {0}")]
     Compare(#[from] PathElementError),
     #[error("failed to convert {what}: {why}")]
-    Convert { what: &'static str, why: String },
+    Convert { what: &'static str, why: ConversionError },
 }
 
 /// An object in one of its versions.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use thiserror::Error;
 
 use crate::json::Value;
 use crate::json::fields::{array_field, str_field};
@@ -35,6 +36,25 @@ pub(super) struct ResourceMetric<'m> {
     /// The container; empty for all.
     pub(super) container: &'m str,
     pub(super) target: MetricTarget,
+}
+
+/// Reasons why the figures of a metric say nothing, in upstream's words.
+#[derive(Debug, PartialEq, Eq, Error)]
+pub(super) enum MetricError {
+    #[error("unable to get metrics for resource {resource}: {why}")]
+    Unavailable { resource: String, why: String },
+    #[error("no pods returned by selector while calculating replica count")]
+    NoPods,
+    #[error("did not receive metrics for targeted pods (pods might be unready)")]
+    NoFigures,
+    #[error("no metrics returned matched known pods")]
+    NoMatch,
+    #[error("missing pod-level request for {resource} in Pod {pod}")]
+    NoPodRequest { resource: String, pod: String },
+    #[error("missing request for {resource} in container {container} of Pod {pod}")]
+    NoRequest { resource: String, container: String, pod: String },
+    #[error("container {container} not found in Pod {pod}")]
+    NoContainer { container: String, pod: String },
 }
 
 /// The result of a metric.
@@ -114,14 +134,15 @@ fn is_unready(pod: &Value, now: Timestamp) -> bool {
 }
 
 /// Returns what each pod requests, in thousandths: `calculateRequests`.
-fn requests(pods: &[Value], metric: &ResourceMetric<'_>) -> Result<BTreeMap<String, i64>, String> {
+fn requests(pods: &[Value], metric: &ResourceMetric<'_>) -> Result<BTreeMap<String, i64>, MetricError> {
     let ResourceMetric { resource, container: wanted, .. } = metric;
     let mut all = BTreeMap::new();
     for pod in pods {
         let name = metadata::name(pod);
         if wanted.is_empty() && pod["spec"]["resources"]["requests"].is_object() {
             let own = pod_resources(pod, "requests").get(*resource).copied();
-            let own = own.ok_or_else(|| format!("missing pod-level request for {resource} in Pod {name}"))?;
+            let own = own
+                .ok_or_else(|| MetricError::NoPodRequest { resource: (*resource).to_owned(), pod: name.to_owned() })?;
             all.insert(name.to_owned(), milli(own));
             continue;
         }
@@ -130,14 +151,16 @@ fn requests(pods: &[Value], metric: &ResourceMetric<'_>) -> Result<BTreeMap<Stri
         let containers = array_field(&pod["spec"], "containers").iter().chain(sidecars);
         let mut containers = containers.filter(|one| wanted.is_empty() || str_field(one, "name") == *wanted).peekable();
         if containers.peek().is_none() && !wanted.is_empty() {
-            return Err(format!("container {wanted} not found in Pod {name}"));
+            return Err(MetricError::NoContainer { container: (*wanted).to_owned(), pod: name.to_owned() });
         }
         let mut sum = 0_i64;
         for container in containers {
-            let of = str_field(container, "name");
             let request = container["resources"]["requests"].get(*resource).and_then(Quantity::of);
-            let request =
-                request.ok_or_else(|| format!("missing request for {resource} in container {of} of Pod {name}"))?;
+            let request = request.ok_or_else(|| MetricError::NoRequest {
+                resource: (*resource).to_owned(),
+                container: str_field(container, "name").to_owned(),
+                pod: name.to_owned(),
+            })?;
             sum = sum.saturating_add(milli(request));
         }
         all.insert(name.to_owned(), sum);
@@ -156,7 +179,7 @@ fn usage(
     figures: &BTreeMap<String, i64>,
     requests: &BTreeMap<String, i64>,
     target: MetricTarget,
-) -> Result<Usage, String> {
+) -> Result<Usage, MetricError> {
     let sum = |values: Vec<i64>| values.into_iter().fold(0, i64::saturating_add);
     match target {
         MetricTarget::Average(aim) => {
@@ -168,7 +191,7 @@ fn usage(
                 figures.iter().filter_map(|(name, value)| Some((*value, *requests.get(name)?))).collect();
             let requested = sum(known.iter().map(|(_, request)| *request).collect());
             if requested == 0 {
-                return Err("no metrics returned matched known pods".to_owned());
+                return Err(MetricError::NoMatch);
             }
             let used = sum(known.iter().map(|(value, _)| *value).collect());
             let utilization = used.saturating_mul(100) / requested;
@@ -205,13 +228,13 @@ pub(super) fn propose(
     current: i64,
     (down, up): Tolerances,
     now: Timestamp,
-) -> Result<Proposal, String> {
+) -> Result<Proposal, MetricError> {
     if pods.is_empty() {
-        return Err("no pods returned by selector while calculating replica count".to_owned());
+        return Err(MetricError::NoPods);
     }
     let groups = group(pods, &mut figures, metric.resource, now);
     if figures.is_empty() {
-        return Err("did not receive metrics for targeted pods (pods might be unready)".to_owned());
+        return Err(MetricError::NoFigures);
     }
     let requests = match metric.target {
         MetricTarget::Utilization(_) => requests(pods, metric)?,
@@ -266,7 +289,11 @@ mod tests {
         json!({"metadata": {"name": name}, "containers": [{"name": "c", "usage": {"cpu": cpu}}]})
     }
 
-    fn tried(pods: &[Value], used: &[(&str, &str)], target: MetricTarget) -> Result<(i64, Option<i64>, i64), String> {
+    fn tried(
+        pods: &[Value],
+        used: &[(&str, &str)],
+        target: MetricTarget,
+    ) -> Result<(i64, Option<i64>, i64), MetricError> {
         let metric = ResourceMetric { resource: "cpu", container: "", target };
         let all: Vec<Value> = used.iter().map(|(name, cpu)| metrics(name, cpu)).collect();
         let now = "2026-01-01T01:00:00Z".parse().expect("a time");
@@ -305,7 +332,8 @@ mod tests {
     #[case::unready(vec![pod("a", "", Some("1"))], &[], "did not receive metrics for targeted pods (pods might be unready)")]
     #[case::no_request(vec![pod("a", "True", None)], &[("a", "1")], "missing request for cpu in container c of Pod a")]
     fn figures_say_nothing(#[case] pods: Vec<Value>, #[case] used: &[(&str, &str)], #[case] expected: &str) {
-        assert_eq!(tried(&pods, used, MetricTarget::Utilization(50)), Err(expected.to_owned()));
+        let why = tried(&pods, used, MetricTarget::Utilization(50)).expect_err("no number");
+        assert_eq!(why.to_string(), expected);
     }
 
     #[test]

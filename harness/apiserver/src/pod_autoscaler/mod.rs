@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use http::Method;
 use jiff::Timestamp;
+use thiserror::Error;
 
 use crate::controllers::{ControllerClient, ControllerResponse, WatchMux, WatchSet, path_of};
 use crate::event_sink::Event;
@@ -23,7 +24,7 @@ use crate::selectors::LabelSelector;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 use behavior::{Memory, Wish};
-use figures::{MetricTarget, Proposal, ResourceMetric, Tolerances};
+use figures::{MetricError, MetricTarget, Proposal, ResourceMetric, Tolerances};
 
 /// Time between two looks at an autoscaler (`HorizontalPodAutoscalerSyncPeriod`).
 const SYNC_PERIOD: Duration = Duration::from_secs(15);
@@ -117,10 +118,32 @@ impl ScaleTarget {
     }
 }
 
+/// Reasons why an autoscaler has no target, in upstream's words.
+#[derive(Debug, Error)]
+enum TargetError {
+    #[error("no matches for kind {kind:?} in group {group:?}")]
+    UnknownKind { kind: String, group: String },
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// Reasons why an autoscaler has no number, in upstream's words.
+#[derive(Debug, Error)]
+enum ComputationError {
+    #[error("selector is required")]
+    NoSelector,
+    #[error("pods by selector {selector} are controlled by multiple HPAs: [{autoscalers}]")]
+    AmbiguousSelector { selector: String, autoscalers: String },
+    #[error("invalid metrics ({invalid} invalid out of {all}), first error is: {first}")]
+    Invalid { invalid: usize, all: usize, first: String },
+    #[error("no metrics")]
+    NoMetrics,
+}
+
 /// The numbers that the metrics ask for, with the state of each metric.
 struct Computation {
     /// The highest number, and the metric that asks for it; or the reason why there is none.
-    wanted: Result<(i64, String), String>,
+    wanted: Result<(i64, String), ComputationError>,
     statuses: Vec<Value>,
 }
 
@@ -161,7 +184,7 @@ impl Autoscaler<'_> {
             Err(why) => {
                 let message = format!("the HPA controller was unable to get the target's current scale: {why}");
                 self.set_condition("AbleToScale", false, "FailedGetScale", &message);
-                return self.record(true, "FailedGetScale", why);
+                return self.record(true, "FailedGetScale", why.to_string());
             }
         };
         let message = "the HPA controller was able to get the target's current scale";
@@ -193,7 +216,7 @@ impl Autoscaler<'_> {
             Err(why) => {
                 let before = self.object["status"]["desiredReplicas"].as_i64().unwrap_or(0);
                 self.set_status(current, before, statuses);
-                return self.record(true, "FailedComputeMetricsReplicas", why);
+                return self.record(true, "FailedComputeMetricsReplicas", why.to_string());
             }
         };
         let decision = memory.decide(Wish { current, wanted, least, most }, self.spec("behavior"), self.now);
@@ -209,18 +232,21 @@ impl Autoscaler<'_> {
     }
 
     /// Returns the scale of the target.
-    async fn target(&self) -> Result<ScaleTarget, String> {
+    async fn target(&self) -> Result<ScaleTarget, TargetError> {
         let reference = self.spec("scaleTargetRef");
         let kind = str_field(reference, "kind");
         let api_version = str_field(reference, "apiVersion");
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
         let registry = self.agent.server().registry();
         let Some(resource) = registry.resource_for_kind(group, version, kind) else {
-            return Err(format!("no matches for kind {kind:?} in group {group:?}"));
+            return Err(TargetError::UnknownKind { kind: kind.to_owned(), group: group.to_owned() });
         };
         let path = format!("{}/scale", path_of(resource, self.namespace(), str_field(reference, "name")));
         let reply = self.agent.send(Method::GET, &path, "", None).await;
-        if reply.is_ok() { Ok(ScaleTarget { path, scale: reply.body() }) } else { Err(reply.message()) }
+        if !reply.is_ok() {
+            return Err(TargetError::Refused(reply.message()));
+        }
+        Ok(ScaleTarget { path, scale: reply.body() })
     }
 
     /// Writes the number of replicas of the target.
@@ -253,11 +279,11 @@ impl Autoscaler<'_> {
     }
 
     /// Checks that the target selects pods, and that no other autoscaler has one of them: `validateAndParseSelector`.
-    fn check_selector(&mut self, target: &ScaleTarget, selectors: &mut Selectors) -> Result<(), String> {
+    fn check_selector(&mut self, target: &ScaleTarget, selectors: &mut Selectors) -> Result<(), ComputationError> {
         let text = str_field(&target.scale["status"], "selector");
         if text.is_empty() {
-            let why = "selector is required".to_owned();
-            self.record(true, "SelectorRequired", why.clone());
+            let why = ComputationError::NoSelector;
+            self.record(true, "SelectorRequired", why.to_string());
             let message = "the HPA target's scale is missing a selector";
             self.set_condition("ScalingActive", false, "InvalidSelector", message);
             return Err(why);
@@ -277,9 +303,10 @@ impl Autoscaler<'_> {
         if selecting.len() < 2 {
             return Ok(());
         }
-        let why = format!("pods by selector {text} are controlled by multiple HPAs: [{}]", selecting.join(" "));
-        self.record(true, "AmbiguousSelector", why.clone());
-        self.set_condition("ScalingActive", false, "AmbiguousSelector", &why);
+        let autoscalers = selecting.join(" ");
+        let why = ComputationError::AmbiguousSelector { selector: text.to_owned(), autoscalers };
+        self.record(true, "AmbiguousSelector", why.to_string());
+        self.set_condition("ScalingActive", false, "AmbiguousSelector", &why.to_string());
         Err(why)
     }
 
@@ -311,11 +338,12 @@ impl Autoscaler<'_> {
         if let Some((reason, why, first)) = failures.first().filter(|_| fewer) {
             let message = format!("the HPA was unable to compute the replica count: {why}");
             self.set_condition("ScalingActive", false, reason, &message);
-            let invalid = failures.len();
-            let why = format!("invalid metrics ({invalid} invalid out of {all}), first error is: {first}");
+            let why = ComputationError::Invalid { invalid: failures.len(), all, first: first.clone() };
             return Computation { wanted: Err(why), statuses };
         }
-        let Some((wanted, name)) = best else { return Computation { wanted: Err("no metrics".to_owned()), statuses } };
+        let Some((wanted, name)) = best else {
+            return Computation { wanted: Err(ComputationError::NoMetrics), statuses };
+        };
         let message = format!("the HPA was able to successfully calculate a replica count from {name}");
         self.set_condition("ScalingActive", true, "ValidMetricFound", &message);
         Computation { wanted: Ok((wanted, name)), statuses }
@@ -409,7 +437,12 @@ impl Autoscaler<'_> {
         (reason, why, prefix)
     }
 
-    async fn propose(&self, metric: &ResourceMetric<'_>, selector: &str, current: i64) -> Result<Proposal, String> {
+    async fn propose(
+        &self,
+        metric: &ResourceMetric<'_>,
+        selector: &str,
+        current: i64,
+    ) -> Result<Proposal, MetricError> {
         let namespace = self.namespace();
         let query = form_urlencoded(selector);
         let resource = metric.resource;
@@ -429,7 +462,7 @@ impl Autoscaler<'_> {
             None
         };
         if let Some(why) = failure {
-            return Err(format!("unable to get metrics for resource {resource}: {why}"));
+            return Err(MetricError::Unavailable { resource: resource.to_owned(), why });
         }
         let figures = figures::figures(&items(&reply), metric);
         let path = format!("/api/v1/namespaces/{namespace}/pods?labelSelector={query}");

@@ -237,7 +237,7 @@ fn plans_that_are_left_out_change_nothing(#[case] id: &str) {
         };
         (result.verdict, replies, boundaries, state, writes, last_writes, events, texts(late), texts(fresh))
     };
-    for (tried, left_out) in classes {
+    for (tried, left_out) in classes.into_iter().step_by(2) {
         let expected = facts(&tried);
         for plan in left_out {
             assert_eq!(facts(&plan), expected, "{plan} is left out for {tried}");
@@ -253,7 +253,7 @@ fn the_restart_is_left_out_where_it_shows_nothing(#[case] id: &str) {
     let fixture = Arc::new(fixtures(&[id]).remove(0));
     let test_bed = TestBed::embedded();
     let (reference, _) = runs::reference(&test_bed, &fixture).expect("deterministic");
-    for point in reference.points.iter().step_by(6) {
+    for point in reference.points.iter().step_by(10) {
         for disturbance in Disturbance::at(point) {
             let plan = FaultPlan { fixture: id.to_owned(), faults: vec![(disturbance, point.clone())] };
             let run = |result: PlanResult| (result.verdict, result.observation.state, result.points);

@@ -288,7 +288,7 @@ fn objects_in_other_namespaces_are_left() {
 
 #[test]
 fn failures_that_are_repeated_without_a_pause_are_a_storm() {
-    let explored = Explorer::new().runs(30).explore(async |t| history_of_sites(t, Mistake::RetriesAtOnce).await);
+    let explored = Explorer::new().runs(5).explore(async |t| history_of_sites(t, Mistake::RetriesAtOnce).await);
     let text = explored.expect_err("a finding").to_string();
     assert!(text.contains("✗ storm · sites · patch") && text.contains("the 21th within a second"), "{text}");
 }

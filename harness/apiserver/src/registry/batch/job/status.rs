@@ -188,36 +188,48 @@ fn indexes(new: JobState<'_>, old: JobState<'_>, errors: &mut ErrorList) {
     }
 }
 
+/// Reasons why indexes cannot be parsed, in upstream's words.
+#[derive(Debug, thiserror::Error)]
+enum IntervalsError {
+    #[error("cannot convert string to integer for index: {0}")]
+    NoNumber(String),
+    #[error("too large index: {0}")]
+    TooLarge(String),
+    #[error("non-increasing order, previous: {previous}, current: {current}")]
+    Order { previous: i64, current: i64 },
+    #[error(
+        "the fragment {0} violates the requirement that an index interval can have at most two parts separated by '-'"
+    )]
+    Parts(String),
+}
+
 /// Parses indexes such as `1,3-5` in increasing order.
-fn intervals(text: &str, completions: i64) -> Result<Vec<(i64, i64)>, String> {
+fn intervals(text: &str, completions: i64) -> Result<Vec<(i64, i64)>, IntervalsError> {
     let mut found: Vec<(i64, i64)> = Vec::new();
     for part in text.split(',').filter(|_| !text.is_empty()) {
         let (first, last) = interval(part, completions)?;
-        if let Some((_, before)) = found.last().filter(|(_, before)| *before >= first) {
-            return Err(format!("non-increasing order, previous: {before}, current: {first}"));
+        if let Some(&(_, previous)) = found.last().filter(|(_, before)| *before >= first) {
+            return Err(IntervalsError::Order { previous, current: first });
         }
         found.push((first, last));
     }
     Ok(found)
 }
 
-fn interval(text: &str, completions: i64) -> Result<(i64, i64), String> {
+fn interval(text: &str, completions: i64) -> Result<(i64, i64), IntervalsError> {
     let parts: Vec<&str> = text.split('-').collect();
     let index = |text: &str| match text.parse::<i64>() {
-        Err(_) => Err(format!("cannot convert string to integer for index: {}", go_quote(text))),
-        Ok(index) if index >= completions => Err(format!("too large index: {}", go_quote(text))),
+        Err(_) => Err(IntervalsError::NoNumber(go_quote(text))),
+        Ok(index) if index >= completions => Err(IntervalsError::TooLarge(go_quote(text))),
         Ok(index) => Ok(index),
     };
     match *parts {
         [one] => index(one).map(|index| (index, index)),
         [first, last] => match (index(first)?, index(last)?) {
-            (first, last) if first >= last => Err(format!("non-increasing order, previous: {first}, current: {last}")),
+            (first, last) if first >= last => Err(IntervalsError::Order { previous: first, current: last }),
             both => Ok(both),
         },
-        _ => Err(format!(
-            "the fragment {} violates the requirement that an index interval can have at most two parts separated by '-'",
-            go_quote(text)
-        )),
+        _ => Err(IntervalsError::Parts(go_quote(text))),
     }
 }
 
