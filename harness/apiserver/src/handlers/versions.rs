@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::request_scope::RequestScope;
 use crate::crd::{WebhookConversion, conversion};
 use crate::json::Value;
-use crate::managedfields::{ConversionError, VersionConverter};
+use crate::managedfields::{VersionConversionError, VersionConverter};
 use crate::patch;
 use crate::registry::Resource;
 use crate::registry::custom::CustomResource;
@@ -24,19 +24,19 @@ type Question = (Value, String);
 /// without waiting; [`RequestScope::resolved`] waits between its attempts.
 #[derive(Debug, Default)]
 pub(super) struct Conversions {
-    known: Vec<(Question, Result<Value, ConversionError>)>,
+    known: Vec<(Question, Result<Value, VersionConversionError>)>,
     wanted: Vec<Question>,
 }
 
 impl Conversions {
     /// Returns the outcome of a conversion; notes the question if it is new.
-    fn ask(&mut self, object: &Value, version: &str) -> Result<Value, ConversionError> {
+    fn ask(&mut self, object: &Value, version: &str) -> Result<Value, VersionConversionError> {
         let asked = |question: &Question| question.1 == version && question.0 == *object;
         if let Some((_, known)) = self.known.iter().find(|(question, _)| asked(question)) {
             return known.clone();
         }
         self.wanted.push((object.clone(), version.to_owned()));
-        Err(ConversionError::NotAsked)
+        Err(VersionConversionError::NotAsked)
     }
 }
 
@@ -49,7 +49,7 @@ impl RequestScope<'_> {
             let Some(webhook) = self.webhook().filter(|_| !wanted.is_empty()) else { return outcome };
             for (object, version) in wanted {
                 let converted = by_webhook(self.server, webhook, object.clone(), &version).await;
-                let converted = converted.map_err(|status| ConversionError::Webhook(status.message));
+                let converted = converted.map_err(|status| VersionConversionError::Webhook(status.message));
                 self.conversions.lock().known.push(((object, version), converted));
             }
         }
@@ -99,9 +99,9 @@ impl<'s> KindVersions<'s> {
         custom: &CustomResource,
         object: &Value,
         version: &str,
-    ) -> Result<(Value, Arc<Schema>), ConversionError> {
+    ) -> Result<(Value, Arc<Schema>), VersionConversionError> {
         let own = self.kind.api_version();
-        let invalid = || ConversionError::UnknownVersion(version.to_owned());
+        let invalid = || VersionConversionError::UnknownVersion(version.to_owned());
         let types = if version == own { Some(&custom.types) } else { custom.other(version).map(|other| &other.types) };
         let types = types.ok_or_else(invalid)?;
         let mut object = object.clone();
@@ -116,7 +116,7 @@ impl<'s> KindVersions<'s> {
             }
         }
         match patch::apply::misfit(types, &object) {
-            Some(why) => Err(ConversionError::Misfit(why)),
+            Some(why) => Err(VersionConversionError::Misfit(why)),
             None => Ok((object, types.clone())),
         }
     }
@@ -129,7 +129,11 @@ impl std::fmt::Debug for KindVersions<'_> {
 }
 
 impl VersionConverter for KindVersions<'_> {
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Arc<Schema>)>, ConversionError> {
+    fn convert(
+        &self,
+        object: &Value,
+        api_version: &str,
+    ) -> Result<Option<(Value, Arc<Schema>)>, VersionConversionError> {
         if let Some(custom) = &self.kind.custom {
             return self.convert_custom(custom, object, api_version).map(Some);
         }

@@ -35,7 +35,7 @@ pub(crate) use path_element::{PathElementError, index_key, list_item_path_elemen
 pub(crate) use reset::ResetFields;
 pub(crate) use set::{FieldSet, build_node, format_path_element, is_member};
 pub(crate) use versions::{
-    Changes, ConversionError, OneVersion, OwnershipError, VersionConverter, VersionedObject, Versions,
+    Changes, OneVersion, OwnershipError, VersionConversionError, VersionConverter, VersionedObject, Versions,
 };
 
 use super::schema::Schema;

@@ -18,12 +18,16 @@ pub(crate) trait VersionConverter: Debug + Sync {
     ///
     /// # Errors
     /// The object cannot be converted.
-    fn convert(&self, object: &Value, api_version: &str) -> Result<Option<(Value, Arc<Schema>)>, ConversionError>;
+    fn convert(
+        &self,
+        object: &Value,
+        api_version: &str,
+    ) -> Result<Option<(Value, Arc<Schema>)>, VersionConversionError>;
 }
 
 /// Reasons why an object cannot be converted to another version, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ConversionError {
+pub(crate) enum VersionConversionError {
     #[error("request to convert CR to an invalid group/version: {0}")]
     UnknownVersion(String),
     /// The reply of the conversion webhook.
@@ -41,7 +45,7 @@ pub(crate) enum ConversionError {
 pub(crate) struct OneVersion;
 
 impl VersionConverter for OneVersion {
-    fn convert(&self, _: &Value, _: &str) -> Result<Option<(Value, Arc<Schema>)>, ConversionError> {
+    fn convert(&self, _: &Value, _: &str) -> Result<Option<(Value, Arc<Schema>)>, VersionConversionError> {
         Ok(None)
     }
 }
@@ -52,7 +56,7 @@ pub(crate) enum OwnershipError {
     #[error("failed to compare objects: {0}")]
     Compare(#[from] PathElementError),
     #[error("failed to convert {what}: {why}")]
-    Convert { what: &'static str, why: ConversionError },
+    Convert { what: &'static str, why: VersionConversionError },
 }
 
 /// An object in one of its versions.
