@@ -4,6 +4,7 @@ import datetime
 import subprocess
 
 import kubernetes
+import plumbline
 import pytest
 
 MAP = {"metadata": {"name": "map"}, "data": {"a": "1"}}
@@ -33,6 +34,7 @@ def test_the_clock_moves_by_text_seconds_and_timedeltas(world):
     world.advance("90s")
     world.advance(0.5)
     assert world.advance(datetime.timedelta(hours=2)) - begin == datetime.timedelta(hours=2, seconds=90.5)
+    assert world.settle() == world.now() == begin + datetime.timedelta(hours=2, seconds=90.5)
 
 
 def test_a_fault_hits_one_request(client, world):
@@ -55,6 +57,14 @@ def test_states_are_saved_and_restored(client, world):
     world.restore("empty")
     assert world.now() == begin
     assert "map" not in [item.metadata.name for item in core.list_namespaced_config_map("default").items]
+
+
+def test_a_state_that_was_not_saved_is_named(world):
+    with pytest.raises(plumbline.PlumblineError, match='no state "nope" was saved in this world; none was'):
+        world.restore("nope")
+    world.save("empty")
+    with pytest.raises(plumbline.PlumblineError, match="there are: empty"):
+        world.restore("nope")
 
 
 def test_kubectl_takes_the_kubeconfig_of_the_environment(kubeconfig):

@@ -37,7 +37,7 @@ struct ObjectEvent<'a> {
 /// Renders one line for each call and indented lines for the object's changes, ordered by object.
 #[must_use]
 pub fn by_object(epoch: Timestamp, entries: &[TranscriptEntry]) -> String {
-    let names = Redactions::collect(epoch, &[], entries);
+    let names = Redactions::collect_by_object(epoch, entries);
     let changes = changes_of_requests(entries);
     let mut events: BTreeMap<(String, String), Vec<ObjectEvent<'_>>> = BTreeMap::new();
     for entry in entries {
@@ -201,6 +201,46 @@ mod tests {
             transcript.change(at, Actor::Disruption, change);
         }
         transcript.reply(seq, RecordedReply::new(at, status));
+    }
+
+    /// Two pods of one name are deleted at one instant, in any order.
+    #[test]
+    fn objects_of_one_name_differ_by_their_namespaces() {
+        let text = |namespaces: [&str; 2]| {
+            let transcript = Transcript::new();
+            let at = Duration::from_mins(1);
+            for namespace in namespaces {
+                let uid = format!("uid-{namespace}");
+                let pod = json!({"kind": "Pod", "metadata": {"name": "a", "namespace": namespace, "uid": uid}});
+                let request = RecordedRequest {
+                    verb: "delete".to_owned(),
+                    resource: "pods".to_owned(),
+                    namespace: Some(namespace.to_owned()),
+                    name: Some("a".to_owned()),
+                    body: Some(json!({"preconditions": {"uid": uid}}).into()),
+                    ..RecordedRequest::default()
+                };
+                let seq = transcript.request(at, Actor::PodGc, request);
+                let change = Change {
+                    request: Some(seq),
+                    kind: ChangeKind::Deleted,
+                    group: String::new(),
+                    resource: "pods".to_owned(),
+                    namespace: Some(namespace.to_owned()),
+                    name: "a".to_owned(),
+                    resource_version: 9,
+                    old: Some(pod.into()),
+                    new: None,
+                };
+                transcript.change(at, Actor::PodGc, change);
+                transcript.reply(seq, RecordedReply::new(at, 200));
+            }
+            by_object(crate::time::epoch(), &transcript.entries())
+        };
+        let usual = text(["east", "west"]);
+        assert!(usual.contains("east:pods/a DELETE 200  uid=[uid-a]"), "{usual}");
+        assert!(usual.contains("west:pods/a DELETE 200  uid=[uid-a#2]"), "{usual}");
+        assert_eq!(usual, text(["west", "east"]));
     }
 
     /// One sync or three, with a conflict or a note between them: the budget ends in the same state.

@@ -26,34 +26,44 @@ pub struct Redactions {
 /// Length of a uid that a server generated.
 const UID_LENGTH: usize = 36;
 
+/// Returns the objects that changes and replies have, in order.
+fn objects(entries: &[TranscriptEntry]) -> impl Iterator<Item = &Value> {
+    entries.iter().flat_map(|entry| {
+        let [one, other] = match &entry.what {
+            EntryKind::Change(change) => [change.old.as_deref(), change.new.as_deref()],
+            EntryKind::Request(exchange) => [exchange.reply.as_ref().and_then(|reply| reply.body.as_deref()), None],
+            EntryKind::Note(_) => [None, None],
+        };
+        one.into_iter().chain(other)
+    })
+}
+
 impl Redactions {
     /// Collects the names from `entries` in order, then from the `initial` objects, so that the same history gets the
     /// same names.
     #[must_use]
     pub fn collect(epoch: Timestamp, initial: &[RecordedJson], entries: &[TranscriptEntry]) -> Self {
+        Self::of(epoch, objects(entries).chain(initial.iter().map(|object| &**object)))
+    }
+
+    /// Collects the names from `entries` object by object, so that histories get the same names that differ only in
+    /// the order of what happens to different objects.
+    #[must_use]
+    pub fn collect_by_object(epoch: Timestamp, entries: &[TranscriptEntry]) -> Self {
+        let mut all: Vec<&Value> = objects(entries).collect();
+        all.sort_by_key(|object| (metadata::namespace(object), metadata::name(object)));
+        Self::of(epoch, all.into_iter())
+    }
+
+    fn of<'a>(epoch: Timestamp, objects: impl Iterator<Item = &'a Value>) -> Self {
         let mut all = Self { epoch, ..Self::default() };
         let mut versions: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
-        let mut learn = |object: &Value| {
-            let (Some(name), Some(uid)) = (metadata::text(object, "name"), metadata::uid(object)) else { return };
+        for object in objects {
+            let (Some(name), Some(uid)) = (metadata::text(object, "name"), metadata::uid(object)) else { continue };
             all.name(uid, short_name(object, name));
             if let Some(version) = metadata::resource_version(object).and_then(|version| version.parse().ok()) {
                 versions.entry(uid.to_owned()).or_default().insert(version);
             }
-        };
-        for entry in entries {
-            match &entry.what {
-                EntryKind::Change(change) => {
-                    [&change.old, &change.new].into_iter().flatten().for_each(|object| learn(object));
-                }
-                EntryKind::Request(exchange) => {
-                    let body = exchange.reply.as_ref().and_then(|reply| reply.body.as_deref());
-                    body.into_iter().for_each(&mut learn);
-                }
-                EntryKind::Note(_) => {}
-            }
-        }
-        for object in initial {
-            learn(object);
         }
         for (uid, versions) in versions {
             for (index, version) in versions.into_iter().enumerate() {
