@@ -372,7 +372,7 @@ fn toml_text(table: &str, key: &str) -> String {
 fn edits_of_mutants_find_their_texts() {
     let mut offences = Vec::new();
     let mut edits = 0;
-    for name in ["bugs", "semantic", "fresh", "fresh2", "fresh3"] {
+    for name in ["bugs", "semantic", "fresh", "fresh2", "fresh3", "fresh4"] {
         let file = repository().join(format!("harness/mutants/{name}.toml"));
         let text = fs::read_to_string(file).expect("a file of edits");
         for edit in text.split("\n[[bug.edits]]").skip(1) {
