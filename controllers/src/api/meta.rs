@@ -389,7 +389,7 @@ impl<'a> ObjectParts<'a> {
 /// object out.
 macro_rules! view {
     ($view:ty) => {
-        impl $crate::api::View for $view {
+        impl $crate::api::meta::View for $view {
             fn name(&self) -> &str {
                 &self.metadata.name
             }
@@ -435,19 +435,19 @@ macro_rules! cached {
             $($($item)*)?
 
             fn key(&self) -> $crate::api::object_key::ObjectKey {
-                $crate::api::View::key(self)
+                $crate::api::meta::View::key(self)
             }
 
             fn key_ref(&self) -> (&str, &str) {
-                ($crate::api::View::namespace(self), $crate::api::View::name(self))
+                ($crate::api::meta::View::namespace(self), $crate::api::meta::View::name(self))
             }
 
             fn uid(&self) -> &str {
-                $crate::api::View::uid(self)
+                $crate::api::meta::View::uid(self)
             }
 
             fn resource_version(&self) -> &str {
-                $crate::api::View::resource_version(self)
+                $crate::api::meta::View::resource_version(self)
             }
 
             fn index_value(&self, index: &str) -> Option<std::sync::Arc<str>> {

@@ -75,7 +75,10 @@ pub(super) fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestam
 pub(super) mod by_name {
     use std::collections::BTreeMap;
 
-    use super::{ClampedTime, Deserialize as _, Deserializer, Timestamp};
+    use jiff::Timestamp;
+    use serde::de::{Deserialize as _, Deserializer};
+
+    use crate::api::time::ClampedTime;
 
     pub(in crate::api) fn deserialize<'de, D>(from: D) -> Result<BTreeMap<String, Timestamp>, D::Error>
     where

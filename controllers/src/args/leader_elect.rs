@@ -2,8 +2,9 @@
 
 use clap::ArgAction;
 
+use super::boolean::parse_bool;
 use super::duration::GoDuration;
-use super::{ArgsError, parse_bool};
+use super::error::ArgsError;
 use crate::runtime::leader::{Election, Timing};
 
 /// `--leader-elect` and related flags.

@@ -1,6 +1,8 @@
 //! Command-line flags, named as kube-controller-manager's; [`layers`] merges them with other sources.
 
+mod boolean;
 pub mod duration;
+mod error;
 pub mod layers;
 pub mod leader_elect;
 pub mod serve;
@@ -10,13 +12,14 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, ValueEnum};
 
+use self::boolean::parse_bool;
+pub use self::error::ArgsError;
 use self::leader_elect::LeaderElectArgs;
 use self::serve::ServeArgs;
 use crate::api::int_or_percent::Rounding;
 use crate::app::{Config, ControllerName};
 use crate::runtime::client::Encoding;
 use crate::runtime::client::Limits;
-use crate::runtime::leader::TimingError;
 
 /// Kubernetes' disruption, pod garbage collector, taint-eviction and ttl controllers.
 #[derive(Debug, Parser)]
@@ -137,40 +140,6 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
-}
-
-/// Errors of flags that clap accepts but that are invalid.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ArgsError {
-    /// Unknown controller, in upstream's words.
-    #[error("--controllers: {0:?} is not in the list of known controllers ({known})", known = known_controllers())]
-    UnknownController(String),
-    /// No controller is enabled.
-    #[error("--controllers: {0:?} enables no controller; name at least one of {known}, or '*'",
-        known = known_controllers())]
-    NothingEnabled(String),
-    /// The rate is not a finite number.
-    #[error("--kube-api-qps: {0} is not a finite number")]
-    Qps(String),
-    /// The timings would allow two leaders.
-    #[error("--leader-elect-lease-duration, --leader-elect-renew-deadline, --leader-elect-retry-period: {0}")]
-    LeaderElect(TimingError),
-    /// Certificate and key must be given together.
-    #[error("{0} requires {1}")]
-    TlsPair(&'static str, &'static str),
-}
-
-/// Parses a boolean as Go's flags do.
-fn parse_bool(text: &str) -> Result<bool, String> {
-    match text {
-        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
-        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err("not true or false".to_owned()),
-    }
-}
-
-fn known_controllers() -> String {
-    ControllerName::ALL.map(ControllerName::as_str).join(", ")
 }
 
 impl Args {

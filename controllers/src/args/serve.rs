@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use super::ArgsError;
+use super::error::ArgsError;
 use crate::runtime::serve::ServeOptions;
 use crate::runtime::serve::tls::{CertificateSource, self_signed_names};
 
