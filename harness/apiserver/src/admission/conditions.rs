@@ -2,8 +2,8 @@
 //! `plugin/webhook/matchconditions/matcher.go` and `plugin/cel/activation.go` in
 //! `staging/src/k8s.io/apiserver/pkg/admission`.
 
-use super::AdmissionHost;
 use super::attributes::Attributes;
+use super::host::AdmissionHost;
 use super::matching::Invocation;
 use super::review;
 use crate::expressions::admission::{

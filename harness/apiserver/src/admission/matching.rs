@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use super::AdmissionHost;
 use super::attributes::{AdmissionOperation, Attributes, Gvk, Gvr};
+use super::host::AdmissionHost;
 use crate::json::Value;
 use crate::json::fields::array_field;
 use crate::metadata;

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::AdmissionHost;
 use super::attributes::Attributes;
 use super::conditions::{self, RequestValues};
 use super::config::{AdmissionConfig, Binding, Policy, Validation};
+use super::host::AdmissionHost;
 use super::matching::{self, Criteria, Invocation};
 use crate::expressions::SharedValue;
 use crate::expressions::admission::{Activation, BudgetExceeded};

@@ -5,9 +5,11 @@ use futures::future::join_all;
 
 use super::attributes::Attributes;
 use super::config::{AdmissionConfig, Webhook, WebhookId};
+use super::host::AdmissionHost;
 use super::matching::{self, Criteria, Invocation};
+use super::mutated::{MutatedError, mutated};
 use super::reinvocation::Reinvocation;
-use super::{AdmissionHost, MutatedError, conditions, mutated, review};
+use super::{conditions, review};
 use crate::expressions::admission::Activation;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{MANAGER, labels, manager_entry};
+use super::field_ownership::{MANAGER, labels, manager_entry};
 
 const PRODUCER: &str = "api-priority-and-fairness-config-producer-v1";
 const CONSUMER: &str = "api-priority-and-fairness-config-consumer-v1";

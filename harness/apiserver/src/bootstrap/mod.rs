@@ -2,14 +2,14 @@
 //! `default/kubernetes` with its endpoints and address, the service CIDR, the system's priority classes, roles and
 //! bindings. Namespaces exist already. Follows `pkg/controlplane` of Kubernetes 1.36.
 
+mod field_ownership;
 mod flow_control;
 mod roles;
 
 use std::net::SocketAddr;
 
+use field_ownership::{MANAGER, field_set, labels, manager_entry};
 use serde_json::{Value, json};
-
-const MANAGER: &str = "kube-apiserver";
 
 /// Returns the objects of a server at this address that starts at `now`.
 pub fn objects(address: SocketAddr, now: jiff::Timestamp) -> Vec<Value> {
@@ -27,22 +27,6 @@ pub fn objects(address: SocketAddr, now: jiff::Timestamp) -> Vec<Value> {
         }
     }
     objects
-}
-
-/// Returns an entry of managedFields without the fields that all entries have in common.
-fn manager_entry(manager: &str, fields: Value) -> Value {
-    json!([{"manager": manager, "operation": "Update", "fieldsV1": fields}])
-}
-
-/// Returns the field set of some names.
-fn field_set(names: &[&str]) -> Value {
-    names.iter().map(|name| (format!("f:{name}"), json!({}))).collect::<serde_json::Map<_, _>>().into()
-}
-
-fn labels(names: &[&str]) -> Value {
-    let mut set = field_set(names);
-    set["."] = json!({});
-    json!({"f:labels": set})
 }
 
 fn cluster_objects(now: jiff::Timestamp) -> Vec<Value> {

@@ -11,7 +11,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{MANAGER, field_set, labels, manager_entry};
+use super::field_ownership::{MANAGER, field_set, labels, manager_entry};
 
 const TABLE: &str = include_str!("roles.txt");
 const GROUP: &str = "rbac.authorization.k8s.io";

@@ -7,11 +7,14 @@ use http::{HeaderValue, Method, header};
 use jiff::Timestamp;
 
 use super::index::sync_registry;
-use super::{CLEANUP_FINALIZER, GROUP, RESOURCE, kinds, names, text};
+use super::kinds::kinds;
+use super::names;
+use super::text_fields::text;
 use crate::backoff::{Backoff, CONTROLLER};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 use crate::registry::Resource;
+use crate::registry::custom::{CLEANUP_FINALIZER, GROUP, RESOURCE};
 use crate::request::ApiRequest;
 use crate::server::ApiServer;
 use crate::store::{KeyRange, ResourceId, StoredObject};
@@ -29,7 +32,7 @@ const SHORT: usize = 10;
 /// `rivals` are the accepted names of the other definitions of the group.
 pub(crate) fn with_status(mut definition: Value, rivals: &[Value], now: Timestamp) -> Value {
     use crate::registry::Strategy as _;
-    super::DefinitionStrategy.default(&mut definition);
+    super::definition_strategy::DefinitionStrategy.default(&mut definition);
     let stored = super::definition_strategy::stored_versions(&definition["spec"]);
     if definition.pointer("/status/storedVersions").is_none_or(Value::is_null) && definition.is_object() {
         definition["status"]["storedVersions"] = json!(stored);

@@ -1,10 +1,11 @@
 //! Conversion webhooks. Follows `pkg/apiserver/conversion/webhook_converter.go` in
 //! `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36.
 
-use super::{WebhookConversion, text};
+use super::text_fields::text;
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::outbound::{CallError, ClientConfig};
+use crate::registry::custom::WebhookConversion;
 use crate::registry::{ErrorList, Path, meta};
 use crate::server::ApiServer;
 use crate::status::Status;

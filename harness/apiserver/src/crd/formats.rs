@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::text;
+use super::text_fields::text;
 use crate::expressions::{is_base64, is_date, is_date_time};
 use crate::go_duration::go_duration;
 use crate::go_url::Url;

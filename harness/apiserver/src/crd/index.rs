@@ -5,12 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use super::{GROUP, RESOURCE, kinds, names, text};
+use super::kinds::kinds;
+use super::names;
+use super::text_fields::text;
 use crate::definition_index::{IndexState, KnownDefinition};
 use crate::faults::WatchEnd;
 use crate::json::Value;
 use crate::metadata::{self, is_deleted};
 use crate::registry::Resource;
+use crate::registry::custom::{GROUP, RESOURCE};
 use crate::server::{ApiServer, storage_id};
 use crate::store::{EventPoll, KeyRange, ResourceId, StoredObject};
 

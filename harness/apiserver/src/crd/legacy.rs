@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
-use super::definition_strategy::{self, RequestVersion};
-use super::{DefinitionStrategy, GROUP, RESOURCE};
+use super::definition_strategy::{self, DefinitionStrategy, RequestVersion};
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, is_empty_value, non_null, semantic_equal, spec_of, str_field, text_default};
 use crate::json::{Map, Value, json};
+use crate::registry::custom::{GROUP, RESOURCE};
 use crate::registry::legacy::View;
 use crate::registry::{Conversion, Strategy, StrategyContext};
 

@@ -4,7 +4,8 @@
 
 use jiff::Timestamp;
 
-use super::{ca_bundle, text};
+use super::ca_bundle;
+use super::text_fields::text;
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::registry::conditions;

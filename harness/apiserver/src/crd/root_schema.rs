@@ -2,7 +2,7 @@
 //! a schema. Follows `pkg/apis/apiextensions/validation/validation.go` and `pkg/apis/apiextensions/types_jsonschema.go`
 //! in `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36. PURE.
 
-use super::text;
+use super::text_fields::text;
 use crate::field_errors::{BadValue, ErrorList, Path, go_json};
 use crate::json::{Value, json};
 

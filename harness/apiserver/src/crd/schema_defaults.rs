@@ -2,9 +2,10 @@
 //! unknown fields. Follows `pkg/apiserver/schema/defaulting/validation.go` and `pkg/apiserver/schema/pruning` in
 //! `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes 1.36. PURE.
 
+use super::cel;
 use super::embedded::{coerce_embedded, embedded_error};
+use super::text_fields::text;
 use super::validate::{flag, validate_embedded, validate_value};
-use super::{cel, text};
 use crate::field_errors::{ErrorList, FieldError, Path};
 use crate::json::{Key, Map, Value, json};
 

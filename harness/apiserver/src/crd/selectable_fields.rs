@@ -2,7 +2,7 @@
 //! `pkg/apis/apiextensions/validation/validation.go` in `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes
 //! 1.36. PURE.
 
-use super::text;
+use super::text_fields::text;
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
 

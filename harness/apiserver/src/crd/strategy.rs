@@ -3,11 +3,13 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::{CustomResource, cel, defaults, embedded, text, validate};
+use super::text_fields::text;
+use super::{cel, defaults, embedded, validate};
 use crate::field_errors::{ErrorList, ErrorType, Path};
 use crate::json::fields::object_or_insert;
 use crate::json::{Key, Value};
 use crate::metadata;
+use crate::registry::custom::CustomResource;
 use crate::registry::prepare::{copy_field, set_generation};
 use crate::registry::{NameFormat, Strategy, StrategyContext, meta};
 use crate::subresources::scale::{nested_int64, nested_string};

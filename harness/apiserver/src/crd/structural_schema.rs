@@ -5,7 +5,8 @@
 //! 1.36.
 
 use super::schema_defaults::{check_defaults, has_unpruned_default};
-use super::{cel, text, validate};
+use super::text_fields::text;
+use super::{cel, validate};
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
 use crate::json::{Key, Map, Value, json};
 use crate::registry::checks;

@@ -8,11 +8,12 @@ use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 
 use super::check::{AUTHORIZER, JSON_PATCH, OBJECT, check_with_patches};
 use super::compile_error::CompileError;
+use super::compile_error::NO_THREAD;
 use super::evaluate::{EvaluationError, LAZY, LazyFields, VariableError, VariableFault, evaluate_with};
 use super::parse::{Expression, parse};
 use super::shared::SharedValue;
 use super::types::CelType;
-use super::{NO_THREAD, describe, library};
+use super::{describe, library};
 
 /// Most variables that are evaluated for each other.
 const MAX_NESTING: usize = 50;

@@ -1,6 +1,5 @@
 //! Errors of expressions that cannot be compiled, in the words of `staging/src/k8s.io/apiserver/pkg/cel/environment`.
 
-use super::NO_THREAD;
 use super::check::CheckResult;
 use super::parse::ParseError;
 use crate::go_regex::GoRegexError;
@@ -42,3 +41,6 @@ impl CheckResult {
         self.pattern.clone().map_or(Ok(self), |error| Err(CompileError::Program(error)))
     }
 }
+
+/// The error of an expression that needs a thread.
+pub(crate) const NO_THREAD: &str = "unable to start a thread that evaluates the expression";

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::check::check_in;
+use super::compile_error::NO_THREAD;
 use super::parse::parse;
-use super::{CelType, NO_THREAD};
+use super::types::CelType;
 
 /// Returns the type of the variable `device`.
 fn device_type() -> CelType {

@@ -14,8 +14,10 @@ use cel::common::value::{CowVal, Val};
 use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
 use regex::Regex;
 
+use super::authorizer;
 use super::check::qualified_type;
 use super::compile_error::CompileError;
+use super::compile_error::NO_THREAD;
 use super::convert::rfc3339_nano;
 use super::cost::{self, CostMeter, LimitExceeded};
 use super::library;
@@ -23,7 +25,6 @@ use super::macros::MAP_INSERT;
 use super::shared::SharedValue;
 use super::string_format::formatted;
 use super::types::escape_reserved;
-use super::{NO_THREAD, authorizer};
 use crate::go_duration::go_duration;
 use crate::go_regex::{GoRegexError, go_regex};
 

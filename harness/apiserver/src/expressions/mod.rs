@@ -39,7 +39,7 @@ use cel::{ExecutionError, Value as CelValue};
 
 pub(crate) use authorizer::{AccessReviewer, authorizer};
 pub(crate) use check::{CheckResult, check};
-pub(crate) use compile_error::CompileError;
+pub(crate) use compile_error::{CompileError, NO_THREAD};
 pub(crate) use convert::{JsonError, from_json, to_json};
 pub(crate) use device::device_selector_error;
 pub(crate) use evaluate::{EvaluationError, evaluate};
@@ -47,9 +47,6 @@ pub(crate) use formats::{is_base64, is_date, is_date_time};
 pub(crate) use parse::{Expression, parse};
 pub(crate) use shared::SharedValue;
 pub(crate) use types::{CelType, escape};
-
-/// The error of an expression that needs a thread.
-pub(crate) const NO_THREAD: &str = "unable to start a thread that evaluates the expression";
 
 /// Returns the text of an error of an evaluation as cel-go has it.
 pub(crate) fn describe(error: &ExecutionError) -> String {

@@ -5,7 +5,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-use super::{Key, Map, Value};
+use super::map::{Key, Map};
+use super::value::Value;
 
 impl fmt::Display for Value {
     /// Writes compact JSON; `{:#}` writes indented JSON.

@@ -1,6 +1,8 @@
 //! Access to the members of JSON objects: reading, defaults, and Go's notion of empty values. PURE.
 
-use crate::json::{Map, Value, json};
+use crate::json::json;
+use crate::json::map::Map;
+use crate::json::value::Value;
 
 /// Returns the string member `key`; empty if it is missing or not a string.
 pub(crate) fn str_field<'a>(value: &'a Value, key: &str) -> &'a str {

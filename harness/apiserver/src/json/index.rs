@@ -2,7 +2,8 @@
 
 use std::ops;
 
-use super::{Key, Map, Value};
+use super::map::{Key, Map};
+use super::value::Value;
 
 static NULL: Value = Value::Null;
 

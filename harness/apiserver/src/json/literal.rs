@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Map, Value};
+use super::map::Map;
+use super::value::Value;
 
 /// Returns any value as JSON.
 pub(crate) fn value<T: Serialize + ?Sized>(value: &T) -> Value {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ecow::EcoVec;
 use smol_str::SmolStr;
 
-use super::Value;
+use super::value::Value;
 use Members::{Sorted, Tree};
 
 /// A member name.

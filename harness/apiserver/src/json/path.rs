@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::{Value, json};
+use super::json;
+use super::value::Value;
 
 /// Most values that a step may select. Upstream has no limit.
 const MAX_RESULTS: usize = 100_000;

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use serde_json::Number;
 use smol_str::SmolStr;
 
-use super::{Key, Map, Number};
+use super::map::{Key, Map};
 
 /// A JSON value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

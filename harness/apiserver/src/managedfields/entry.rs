@@ -5,9 +5,9 @@ use std::cmp::Ordering;
 
 use jiff::Timestamp;
 
-use super::WriteInfo;
 use super::set::FieldSet;
 use super::versions::Changes;
+use super::write_info::WriteInfo;
 use crate::json::{Map, Value};
 
 /// Largest number of entries with operation `Update`; older ones are merged.

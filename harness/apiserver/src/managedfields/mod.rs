@@ -11,6 +11,8 @@
 //! entry.rs     the entries of managedFields: reading, order, limits
 //! reset.rs     fields that an endpoint never changes
 //! versions.rs  objects in the versions of other entries
+//! version_converter.rs conversion to them
+//! write_info.rs the attributes of a write that determine ownership
 //! ```
 //!
 //! [`update`] handles everything except server-side apply, which is in [`super::patch::apply`]. As in kube-apiserver,
@@ -22,9 +24,9 @@ mod entry;
 mod path_element;
 mod reset;
 mod set;
+mod version_converter;
 mod versions;
-
-use jiff::Timestamp;
+mod write_info;
 
 use crate::json::{Map, Value};
 
@@ -34,31 +36,14 @@ pub(crate) use entry::{ManagedEntries, ManagedFieldsEntry, stamp};
 pub(crate) use path_element::{PathElementError, index_key, list_item_path_element};
 pub(crate) use reset::ResetFields;
 pub(crate) use set::{FieldSet, build_node, format_path_element, is_member};
-pub(crate) use versions::{
-    Changes, OneVersion, OwnershipError, VersionConversionError, VersionConverter, VersionedObject, Versions,
-};
+pub(crate) use version_converter::{OneVersion, VersionConversionError, VersionConverter};
+pub(crate) use versions::{Changes, OwnershipError, VersionedObject, Versions};
+pub(crate) use write_info::WriteInfo;
 
 use super::schema::Schema;
 
 /// Manager of the fields that existed before the first apply.
 pub(crate) const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-
-/// The attributes of a write that determine field ownership.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WriteInfo<'a> {
-    /// Field manager: `fieldManager`, or the user agent up to the first slash.
-    pub manager: &'a str,
-    /// API version of the request, such as `apps/v1`.
-    pub api_version: &'a str,
-    /// Subresource such as `status`; empty for the object itself.
-    pub subresource: &'a str,
-    /// Fields that the endpoint does not change ([`ResetFields`]).
-    pub reset: Option<&'a FieldSet>,
-    /// The other versions of the kind.
-    pub versions: &'a dyn VersionConverter,
-    /// The server's time.
-    pub now: Timestamp,
-}
 
 /// Updates `new.metadata.managedFields` for a create (`live` is `None`), update or patch.
 ///

@@ -2,53 +2,15 @@
 //! `staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal` of Kubernetes 1.36, and `update` in
 //! `merge/update.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use super::WriteInfo;
 use super::compare::{Comparison, compare};
 use super::entry::{ManagedEntries, ManagedFieldsEntry};
 use super::path_element::PathElementError;
+use super::version_converter::{VersionConversionError, VersionConverter};
+use super::write_info::WriteInfo;
 use crate::json::Value;
 use crate::schema::Schema;
-
-/// Converts objects of one kind to its other versions.
-pub(crate) trait VersionConverter: Debug + Sync {
-    /// Returns an object in another version, with the schema of that version; `None` if there is no such version.
-    ///
-    /// # Errors
-    /// The object cannot be converted.
-    fn convert(
-        &self,
-        object: &Value,
-        api_version: &str,
-    ) -> Result<Option<(Value, Arc<Schema>)>, VersionConversionError>;
-}
-
-/// Reasons why an object cannot be converted to another version, in upstream's words.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum VersionConversionError {
-    #[error("request to convert CR to an invalid group/version: {0}")]
-    UnknownVersion(String),
-    /// The reply of the conversion webhook.
-    #[error("{0}")]
-    Webhook(String),
-    #[error("the conversion webhook has not been asked yet")]
-    NotAsked,
-    /// The object is not of the types of its schema.
-    #[error("{0}")]
-    Misfit(String),
-}
-
-/// A converter for kinds whose versions do not differ.
-#[derive(Debug)]
-pub(crate) struct OneVersion;
-
-impl VersionConverter for OneVersion {
-    fn convert(&self, _: &Value, _: &str) -> Result<Option<(Value, Arc<Schema>)>, VersionConversionError> {
-        Ok(None)
-    }
-}
 
 /// Reasons why field ownership cannot be computed, in upstream's words.
 #[derive(Debug, thiserror::Error)]

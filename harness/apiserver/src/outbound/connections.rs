@@ -8,7 +8,7 @@ use http_body_util::Full;
 use hyper::client::conn::http1::SendRequest;
 use parking_lot::Mutex;
 
-use super::Endpoint;
+use super::target::Endpoint;
 
 /// Most idle connections to one target: a hundred requests at once can be in admission.
 const MOST_IDLE: usize = 100;

@@ -21,7 +21,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::connections::IdleConnections;
-use super::{Answer, Endpoint, OutboundError, OutboundRequest};
+use super::error::OutboundError;
+use super::exchange::{Answer, OutboundRequest};
+use super::target::Endpoint;
 use crate::request::BodyStream;
 
 /// The certificate authorities of this machine, read once.

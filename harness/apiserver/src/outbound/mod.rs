@@ -7,6 +7,7 @@
 #[cfg(feature = "listener")]
 mod connections;
 mod error;
+mod exchange;
 #[cfg(feature = "listener")]
 mod https;
 #[cfg(not(feature = "listener"))]
@@ -32,6 +33,8 @@ use crate::{schema, yaml};
 #[cfg(feature = "listener")]
 use connections::IdleConnections;
 pub(crate) use error::{CallError, OutboundError};
+use exchange::Answer;
+pub(crate) use exchange::OutboundRequest;
 #[cfg(not(feature = "listener"))]
 use https::IdleConnections;
 use parking_lot::RwLock;
@@ -58,15 +61,6 @@ impl From<u64> for CallTime {
     }
 }
 
-/// The answer of a webhook.
-#[derive(Clone, Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    /// Media type with parameters; empty if the answer has none.
-    pub(crate) content_type: String,
-    pub(crate) body: Bytes,
-}
-
 /// Largest answer of a webhook in bytes.
 const ANSWER_MAX: usize = 16 << 20;
 
@@ -82,17 +76,6 @@ impl fmt::Debug for Outbound {
         let handlers = self.handlers.read();
         f.debug_struct("Outbound").field("handlers", &handlers.keys().collect::<Vec<_>>()).finish_non_exhaustive()
     }
-}
-
-/// A request to a target.
-#[derive(Debug)]
-#[cfg_attr(not(feature = "listener"), expect(dead_code, reason = "read by `https` only"))]
-pub(crate) struct OutboundRequest {
-    pub(crate) method: http::Method,
-    /// Path and query.
-    pub(crate) uri: String,
-    pub(crate) headers: http::HeaderMap,
-    pub(crate) body: Bytes,
 }
 
 impl Outbound {

@@ -2,7 +2,9 @@
 
 use std::future::{Ready, ready};
 
-use super::{Answer, Endpoint, OutboundError, OutboundRequest};
+use super::error::OutboundError;
+use super::exchange::{Answer, OutboundRequest};
+use super::target::Endpoint;
 use crate::request::BodyStream;
 
 /// The connections of a server that has none.

@@ -1,7 +1,7 @@
 //! The address of a webhook or an aggregated API server: a URL, or a service of the cluster
 //! (`staging/src/k8s.io/apiserver/pkg/util/webhook/client.go`). PURE.
 
-use super::OutboundError;
+use super::error::OutboundError;
 use crate::go_base64;
 use crate::json::Value;
 use crate::json::fields::array_field;

@@ -3,7 +3,7 @@
 
 use super::super::schema::FieldValidation;
 use super::super::status::Status;
-use super::decode_object;
+use super::decode::decode_object;
 use crate::json::{Map, Value};
 
 /// Decodes the body of a merge patch; returns complaints about duplicate fields, and the patch.

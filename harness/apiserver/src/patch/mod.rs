@@ -9,23 +9,25 @@
 //! merge.rs      RFC 7386 (application/merge-patch+json)
 //! strategic.rs  Kubernetes' own (application/strategic-merge-patch+json)
 //! go_rendering.rs the patched document in error messages
+//! go_text.rs    values in error messages, as Go prints them
+//! decode.rs     bodies that must be objects
 //! apply/        server-side apply (application/apply-patch+yaml)
 //! ```
 
 pub(crate) mod apply;
+mod decode;
 mod go_rendering;
+mod go_text;
 pub(crate) mod json;
 pub(crate) mod merge;
 pub(crate) mod strategic;
 
-use std::fmt::Write as _;
-
 use super::field_errors::{ErrorList, FieldError, Path};
-use super::schema::{DecodeError, DecodedBody, FieldValidation, Schema, decode_untyped};
+use super::schema::{DecodeError, DecodedBody, FieldValidation, Schema};
 use super::status::Status;
-use crate::go_float;
-use crate::json::{Map, Value};
+use crate::json::Value;
 use go_rendering::PatchTrace;
+pub(crate) use go_text::go_text;
 
 /// The patch formats other than server-side apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,83 +156,6 @@ fn finish<E: std::fmt::Display>(
                 refuse(format!("strict decoding error: {}", strict.join(", ")))
             }
         }
-    }
-}
-
-/// Reasons why a body is not an object, in the words of Go's decoder.
-#[derive(Debug, thiserror::Error)]
-enum BodyError {
-    #[error("{0}")]
-    Json(String),
-    #[error("json: cannot unmarshal {0} into Go value of type map[string]interface {{}}")]
-    Type(&'static str),
-}
-
-/// Errors for duplicate fields of a body, and the object; `None` for `null`.
-type DecodedObject = (Vec<String>, Option<Map>);
-
-/// Decodes a body that must be an object or `null`. Error messages have no prefix.
-fn decode_object(body: &[u8]) -> Result<DecodedObject, BodyError> {
-    let decoded = decode_untyped(body).map_err(|error| BodyError::Json(error.message))?;
-    let found = match decoded.value {
-        Value::Object(map) => return Ok((decoded.strict, Some(map))),
-        Value::Null => return Ok((decoded.strict, None)),
-        Value::Array(_) => "array",
-        Value::String(_) => "string",
-        Value::Number(_) => "number",
-        Value::Bool(_) => "bool",
-    };
-    Err(BodyError::Type(found))
-}
-
-/// Formats a value as Go's `%v` does: `map[a:1 b:[x y]]`.
-pub(crate) fn go_text(value: &Value) -> String {
-    let mut out = String::new();
-    write_go(&mut out, value);
-    out
-}
-
-fn write_go(out: &mut String, value: &Value) {
-    match value {
-        Value::Null => out.push_str("<nil>"),
-        Value::String(s) => out.push_str(s),
-        Value::Number(n) if n.is_f64() => out.push_str(&go_float::plain(n.as_f64().unwrap_or_default())),
-        Value::Bool(_) | Value::Number(_) => _ = write!(out, "{value}"),
-        Value::Array(items) => {
-            out.push('[');
-            for (i, item) in items.iter().enumerate() {
-                if i > 0 {
-                    out.push(' ');
-                }
-                write_go(out, item);
-            }
-            out.push(']');
-        }
-        Value::Object(map) => {
-            out.push_str("map[");
-            for (i, (key, item)) in map.iter().enumerate() {
-                if i > 0 {
-                    out.push(' ');
-                }
-                out.push_str(key);
-                out.push(':');
-                write_go(out, item);
-            }
-            out.push(']');
-        }
-    }
-}
-
-/// Returns the Go type of a decoded JSON value.
-fn go_type(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "%!s(<nil>)",
-        Value::Bool(_) => "bool",
-        Value::Number(n) if n.is_f64() => "float64",
-        Value::Number(_) => "int64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
     }
 }
 

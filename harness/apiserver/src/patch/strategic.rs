@@ -13,7 +13,8 @@
 
 use super::super::schema::{FieldValidation, PatchStrategy, Schema, TypeKind, TypeRef};
 use super::super::status::Status;
-use super::{decode_object, go_text, go_type};
+use super::decode::decode_object;
+use super::go_text::{go_text, go_type};
 use crate::json::{Key, Map, Value};
 #[cfg(feature = "controllers")]
 use crate::json::{

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::ChangeKind;
+use super::entry::ChangeKind;
 
 /// A watch event that was sent to its client. Bookmarks and errors are not recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

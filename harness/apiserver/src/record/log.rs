@@ -1,6 +1,8 @@
 //! The entries, and the limit on their size.
 
-use super::{Delivery, EntryKind, RecordedJson, TranscriptEntry};
+use super::delivery::Delivery;
+use super::entry::{EntryKind, TranscriptEntry};
+use super::json::RecordedJson;
 
 /// Approximate size of an entry without its objects, in bytes.
 const ENTRY: usize = 512;

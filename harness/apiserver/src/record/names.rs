@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Change, DeliveredObject, RecordedJson, RecordedReply, RecordedRequest};
+use super::delivery::DeliveredObject;
+use super::entry::{Change, RecordedReply, RecordedRequest};
+use super::json::RecordedJson;
 
 /// Translates the names in what a server records. A program that embeds the server can thus give its clients names
 /// other than those of its record, its faults and its notes.

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 use parking_lot::Mutex;
 
 use super::tables::{PACKAGES, Package};
-use super::{
+use super::types::{
     ElementRelationship, EmitRule, ListType, MapType, PatchStrategy, Scalar, Schema, StructField, StructType, Type,
     TypeKind, TypeRef,
 };

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::builtin_types::{builtin, is_object};
-use super::{Schema, tables};
+use super::tables;
+use super::types::Schema;
 
 /// Object types of the tables that are no kinds of the API.
 const NOT_SERVED: [&str; 2] = ["PodStatusResult", "RangeAllocation"];

@@ -12,9 +12,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::pull_parser::{JsonToken, PullParser, SyntaxError, TOO_DEEP, operation_values};
+use super::scalar;
 use super::structural::{PRUNED, UNKNOWN};
-use super::{
-    ElementRelationship, ListType, MapType, Scalar, Schema, StructField, StructType, Type, TypeKind, TypeRef, scalar,
+use super::types::{
+    ElementRelationship, ListType, MapType, Scalar, Schema, StructField, StructType, Type, TypeKind, TypeRef,
 };
 use crate::json::{Key, Map, Number, Value};
 use crate::status::go_quote;

@@ -1,7 +1,7 @@
 //! Normalization of values to the form in which Go's structs encode them: required fields appear even when zero,
 //! optional ones are omitted when empty (`omitempty`, `omitzero`). See Go's `encoding/json/encode.go`.
 
-use super::{EmitRule, FieldCursor, Scalar, Schema, StructField, StructType, TypeKind, TypeRef};
+use super::types::{EmitRule, FieldCursor, Scalar, Schema, StructField, StructType, TypeKind, TypeRef};
 use crate::json::Value;
 
 impl Schema {

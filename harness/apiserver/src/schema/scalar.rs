@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 
-use super::Scalar;
+use super::types::Scalar;
 use crate::go_base64;
 use crate::json::Value;
 pub(super) use crate::quantity::QUANTITY_FORMAT;

@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use super::builtin_types::builtin;
-use super::{
+use super::types::{
     ElementRelationship, ListType, MapType, Scalar, Schema, StructField, StructFields, StructType, Type, TypeKind,
     TypeRef,
 };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::types::StructField;
 use super::*;
 use crate::json::{Key, Map, Value};
 

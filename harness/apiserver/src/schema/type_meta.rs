@@ -37,7 +37,7 @@ pub(crate) fn type_meta(text: &[u8]) -> Result<(String, String), TypeMetaError> 
     {
         return Ok((found.kind, found.api_version));
     }
-    let decoded = super::decode_untyped(text).map_err(|error| TypeMetaError::Json(error.message))?;
+    let decoded = super::decode::decode_untyped(text).map_err(|error| TypeMetaError::Json(error.message))?;
     match &decoded.value {
         Value::Null => Ok((String::new(), String::new())),
         Value::Object(map) => {

@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::structural::{PRUNED, UNKNOWN};
-use super::{DecodedBody, Scalar, Schema, TypeKind, TypeRef, scalar};
+use super::types::{Scalar, Schema, TypeKind, TypeRef};
+use super::{DecodedBody, scalar};
 use crate::json::{Map, Value};
 use crate::status::go_quote;
 
@@ -101,7 +102,7 @@ impl Converter<'_> {
         result
     }
 
-    fn structure(&mut self, shape: &super::StructType, map: &mut Map) -> Result<(), UnstructuredError> {
+    fn structure(&mut self, shape: &super::types::StructType, map: &mut Map) -> Result<(), UnstructuredError> {
         let mut unknown = Vec::new();
         for (name, value) in map.iter_mut() {
             match (shape.field(name), shape.additional) {

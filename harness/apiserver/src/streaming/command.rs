@@ -169,7 +169,8 @@ impl RunningCommand<'_> {
     async fn exec(&mut self, words: &[String], steps: Option<&[ScriptStep]>) -> Result<i32, Gone> {
         let Some(steps) = steps else {
             let command = words.join(" ");
-            let why = format!("{command}: not found: no command like this in the annotation {}", super::EXEC);
+            let why =
+                format!("{command}: not found: no command like this in the annotation {}", super::annotations::EXEC);
             self.write(STDERR, &why).await?;
             return Ok(NOT_FOUND);
         };
@@ -194,7 +195,8 @@ impl RunningCommand<'_> {
                 Action::Expect(pattern) => match self.next_line().await? {
                     Some(Some(line)) if script::is_expected(pattern, &line) => {}
                     Some(Some(line)) => {
-                        let why = format!("{line}: not found: the annotation {} has: < {pattern}", super::EXEC);
+                        let why =
+                            format!("{line}: not found: the annotation {} has: < {pattern}", super::annotations::EXEC);
                         self.write(STDERR, &why).await?;
                         return Ok(NOT_FOUND);
                     }

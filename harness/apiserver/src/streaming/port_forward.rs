@@ -145,7 +145,7 @@ async fn copy(
     mut received: mpsc::Receiver<Vec<u8>>,
 ) -> std::io::Result<()> {
     let Some(address) = &port.address else {
-        let why = format!("the pod has no annotation {}.{}", super::PORT_FORWARD, port.port);
+        let why = format!("the pod has no annotation {}.{}", super::annotations::PORT_FORWARD, port.port);
         return Err(std::io::Error::other(why));
     };
     let (mut reader, mut writer) = TcpStream::connect(address).await?.into_split();

@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Message as Frame;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::connection::UpgradedStream;
-use super::{check_key, is_websocket, switch};
+use super::upgrade::{check_key, is_websocket, switch};
 use crate::clock::Clock;
 use crate::request::{ApiRequest, BodyStream, Reply};
 use crate::server::ApiServer;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::uses;
+use super::claim_references::uses;
 use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, WatchMux, WatchSet};
 use crate::json::Value;

@@ -1,7 +1,7 @@
 //! The end of a volume whose claim is gone: `findDeletablePlugin` and `deleteVolumeOperation` in
 //! `pkg/controller/volume/persistentvolume/pv_controller.go`. PURE.
 
-use super::{LOCAL_PATH, PROVISIONED_BY};
+use super::annotations::{LOCAL_PATH, PROVISIONED_BY};
 use crate::json::Value;
 use crate::metadata;
 

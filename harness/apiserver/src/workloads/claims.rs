@@ -2,7 +2,7 @@
 //!
 //! See `pkg/controller/statefulset/stateful_set_utils.go` and `stateful_pod_control.go` of Kubernetes 1.36.
 
-use super::NamespaceController;
+use super::namespace_controller::NamespaceController;
 use crate::controllers::MERGE_PATCH;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::failed_pods::FailedPods;
+use super::namespace_controller::NamespaceController;
+use super::pod_state::{has_been_ready, ready_condition};
 use super::revisions::{REVISION_LABEL, RevisionHistory};
-use super::{NamespaceController, has_been_ready, ready_condition};
 use crate::json::{Value, json};
 use crate::kubelet::takes;
 use crate::metadata::{self, is_deleted};
@@ -354,6 +355,7 @@ mod tests {
     use crate::clock::Clock;
     use crate::controllers::{ControllerClient, MERGE_PATCH};
     use crate::server::ApiServer;
+    use crate::workloads::workload_fields::count;
     use rstest::rstest;
 
     fn node(name: &str, runs: bool) -> DaemonNode {
@@ -443,7 +445,7 @@ mod tests {
                 server.clock().sleep(Duration::from_secs(1)).await;
                 let all = server.list(&ResourceId::new("apps", "controllerrevisions"), Some("default"));
                 let mut all: Vec<Value> = all.iter().map(|revision| revision.value()).collect();
-                all.sort_by_key(|revision| super::super::count(revision, "/revision"));
+                all.sort_by_key(|revision| count(revision, "/revision"));
                 all
             }
         };

@@ -1,9 +1,10 @@
 //! Deployments: one ReplicaSet per template, and rolling or recreating updates. See
 //! `pkg/controller/deployment/{rolling,recreate,sync}.go`.
 
+use super::namespace_controller::NamespaceController;
 use super::progress::{self, Conditions};
 use super::scaling::{DESIRED, MAX_REPLICAS, is_rolling, is_scaling_event, resolve_fenceposts, scaled};
-use super::{NamespaceController, count, desired_replicas};
+use super::workload_fields::{count, desired_replicas};
 use crate::controllers::MERGE_PATCH;
 use crate::json::{Map, Value, json};
 use crate::metadata::{self, is_deleted};

@@ -8,28 +8,30 @@ mod daemon;
 mod deployment;
 mod failed_pods;
 mod jobs;
+mod namespace_controller;
+mod pod_state;
 mod progress;
 mod replicas;
 mod revisions;
 mod scaling;
 mod stateful;
+mod workload_fields;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
 use super::backoff::Retries;
-use super::controllers::{ControllerClient, MERGE_PATCH, WatchMux, WatchSet, path_of};
-use super::event_sink::Event;
-use super::registry::{Resource, label_selector};
-use super::server::{ApiServer, storage_id};
-use super::store::{ResourceId, StoredObject};
-use crate::json::{Map, Value, json};
+use super::controllers::{WatchMux, WatchSet};
+use super::server::ApiServer;
+use super::store::ResourceId;
 use crate::metadata;
 
 use failed_pods::FailedPods;
+use namespace_controller::{NamespaceController, controller_uid};
+use pod_state::ready_since;
+use workload_fields::min_ready;
 
 pub use jobs::run_job_controllers;
 
@@ -41,9 +43,6 @@ const WORKLOADS: &[(&str, &str)] = &[
     ("apps", "statefulsets"),
     ("apps", "daemonsets"),
 ];
-
-/// Counters of a status that are pointers in Go, so they are encoded even when they are zero.
-const POINTERS: [&str; 2] = ["terminatingReplicas", "collisionCount"];
 
 /// Runs the workload controllers. Never returns.
 pub async fn run_workload_controllers(server: ApiServer) {
@@ -166,283 +165,6 @@ async fn sync(server: &ApiServer, key: &WorkloadKey, pending: &mut Pending) {
     pending.retries.settle(key, controller.agent.take_refusal(), server.clock().now());
 }
 
-/// The API access of one controller in one namespace.
-struct NamespaceController {
-    agent: ControllerClient,
-    kind: Arc<Resource>,
-    namespace: String,
-}
-
-impl NamespaceController {
-    fn new(server: &ApiServer, kind: &Arc<Resource>, namespace: &str) -> Self {
-        let name = match kind.plural.as_ref() {
-            "deployments" => "plumbline/deployment-controller",
-            "statefulsets" => "plumbline/statefulset-controller",
-            "replicasets" => "plumbline/replicaset-controller",
-            "daemonsets" => "plumbline/daemonset-controller",
-            "jobs" => "plumbline/job-controller",
-            "cronjobs" => "plumbline/cronjob-controller",
-            _ => "plumbline/replication-controller",
-        };
-        Self { agent: ControllerClient::new(server, name), kind: kind.clone(), namespace: namespace.to_owned() }
-    }
-
-    /// Returns the same access under another name.
-    fn named(&self, name: &'static str) -> Self {
-        let agent = self.agent.named(name);
-        Self { agent, kind: self.kind.clone(), namespace: self.namespace.clone() }
-    }
-
-    fn decoded(&self, stored: &StoredObject) -> Value {
-        self.agent.server().decoded(stored)
-    }
-
-    /// Returns the current state of the workload.
-    fn workload(&self, name: &str) -> Option<Value> {
-        self.agent.server().get(&storage_id(&self.kind), &self.namespace, name).map(|stored| self.decoded(&stored))
-    }
-
-    /// Returns the objects of a resource that the workload controls.
-    fn controlled_objects(&self, group: &str, resource: &str, owner: &Value) -> Vec<Value> {
-        let uid = metadata::uid(owner);
-        let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
-        all.iter().map(|stored| self.decoded(stored)).filter(|object| controller_uid(object) == Some(uid)).collect()
-    }
-
-    /// Adopts the objects without a controller that the workload's selector matches, and releases its own that the
-    /// selector does not match any more.
-    async fn claim(&self, group: &str, resource: &str, owner: &Value) {
-        self.claim_members(group, resource, owner, None, |_| true).await;
-    }
-
-    /// Adopts and releases objects like [`Self::claim`]; those that are no members do not match. `finalizer` is added
-    /// to adopted objects and removed from released ones.
-    async fn claim_members(
-        &self,
-        group: &str,
-        resource: &str,
-        owner: &Value,
-        finalizer: Option<&str>,
-        is_member: impl Fn(&Value) -> bool,
-    ) {
-        let all = self.agent.server().list(&ResourceId::new(group, resource), Some(&self.namespace));
-        for object in all.iter().map(|stored| self.decoded(stored)) {
-            let is_member = is_member(&object);
-            self.claim_object((group, resource), &object, owner, finalizer, is_member).await;
-        }
-    }
-
-    /// Adopts and releases pods like [`Self::claim`]; those that have ended are left alone.
-    async fn claim_active_pods(&self, owner: &Value) {
-        let all = self.agent.server().list(&ResourceId::new("", "pods"), Some(&self.namespace));
-        for pod in all.iter().map(|stored| self.decoded(stored)).filter(is_active) {
-            self.claim_object(("", "pods"), &pod, owner, None, true).await;
-        }
-    }
-
-    /// Adopts or releases one object.
-    async fn claim_object(
-        &self,
-        (group, resource): (&str, &str),
-        object: &Value,
-        owner: &Value,
-        finalizer: Option<&str>,
-        is_member: bool,
-    ) {
-        let matches = is_member && selects(&owner["spec"]["selector"], &object["metadata"]["labels"]);
-        let mut owners = metadata::owner_references(object).to_vec();
-        let mut finalizers: Vec<&str> =
-            metadata::finalizers(object).filter(|other| Some(*other) != finalizer).collect();
-        match controller_uid(object) {
-            _ if metadata::is_deleted(object) => return,
-            None if matches && !metadata::is_deleted(owner) => {
-                owners.extend(self.owner_references(owner).as_array().cloned().unwrap_or_default());
-                finalizers.extend(finalizer);
-            }
-            Some(uid) if uid == metadata::uid(owner) && !matches => {
-                owners.retain(|reference| reference["uid"] != metadata::uid(owner));
-            }
-            _ => return,
-        }
-        let root = if group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{group}/v1") };
-        let path = format!("{root}/namespaces/{}/{resource}/{}", self.namespace, metadata::name(object));
-        let owners = if owners.is_empty() { Value::Null } else { Value::Array(owners) };
-        let mut patch = json!({"metadata": {"uid": metadata::uid(object),
-            "resourceVersion": metadata::resource_version(object), "ownerReferences": owners}});
-        if finalizer.is_some() {
-            let left = if finalizers.is_empty() { Value::Null } else { finalizers.into_iter().collect() };
-            metadata::set(&mut patch, "finalizers", left);
-        }
-        self.agent.patch(&path, MERGE_PATCH, &patch).await;
-    }
-
-    fn path(&self, name: &str) -> String {
-        path_of(&self.kind, &self.namespace, name)
-    }
-
-    fn pods(&self, name: &str) -> String {
-        self.core_path("pods", name)
-    }
-
-    /// Returns the path of an object of a core resource or, with an empty `name`, of the resource in the namespace.
-    fn core_path(&self, resource: &str, name: &str) -> String {
-        let slash = if name.is_empty() { "" } else { "/" };
-        format!("/api/v1/namespaces/{}/{resource}{slash}{name}", self.namespace)
-    }
-
-    fn owner_references(&self, owner: &Value) -> Value {
-        json!([{"apiVersion": self.kind.api_version(), "kind": self.kind.kind, "name": metadata::name(owner),
-            "uid": metadata::uid(owner), "controller": true, "blockOwnerDeletion": true}])
-    }
-
-    /// Returns a pod of the workload's template.
-    fn pod(&self, owner: &Value) -> Value {
-        let template = &owner["spec"]["template"];
-        json!({"apiVersion": "v1", "kind": "Pod", "spec": template["spec"], "metadata": {
-            "labels": template["metadata"]["labels"], "annotations": template["metadata"]["annotations"],
-            "namespace": self.namespace, "ownerReferences": self.owner_references(owner)}})
-    }
-
-    /// Creates a pod of a workload. There is an event if it is refused, and the error is the message; an ending
-    /// namespace is no fault of the workload's.
-    async fn create_pod(&self, owner: &Value, pod: &Value) -> Result<(), Option<String>> {
-        let response = self.agent.create(&self.pods(""), pod).await;
-        if response.is_ok() {
-            return Ok(());
-        }
-        if response.is_for_ending_namespace() {
-            return Err(None);
-        }
-        let error = response.message();
-        self.record(owner, "FailedCreate", format!("Error creating: {error}"));
-        Err(Some(error))
-    }
-
-    /// Records a warning about a workload.
-    fn record(&self, workload: &Value, reason: &str, message: String) {
-        let event = Event { warning: true, ..self.event(workload, reason, message) };
-        self.agent.server().events().record(event);
-    }
-
-    /// Records what went well with a workload.
-    fn record_success(&self, workload: &Value, reason: &str, message: String) {
-        self.agent.server().events().record(self.event(workload, reason, message));
-    }
-
-    fn event(&self, workload: &Value, reason: &str, message: String) -> Event {
-        let about = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind,
-            "namespace": self.namespace, "name": metadata::name(workload), "uid": metadata::uid(workload),
-            "resourceVersion": metadata::resource_version(workload)});
-        let component = match self.kind.plural.as_ref() {
-            "deployments" => "deployment-controller",
-            "statefulsets" => "statefulset-controller",
-            "replicasets" => "replicaset-controller",
-            "daemonsets" => "daemonset-controller",
-            "jobs" => "job-controller",
-            "cronjobs" => "cronjob-controller",
-            _ => "replication-controller",
-        };
-        Event::new(about, component, reason, message)
-    }
-
-    /// Deletes a pod of a workload. Its end, or the error, is an event (`DeletePod` in
-    /// `pkg/controller/controller_utils.go` and `pkg/controller/statefulset/stateful_pod_control.go`).
-    async fn delete_pod(&self, owner: &Value, pod: &Value) -> Result<(), String> {
-        let name = metadata::name(pod);
-        let options = json!({"preconditions": {"uid": metadata::uid(pod)}});
-        let response = self.agent.delete(&self.pods(name), Some(&options)).await;
-        let set = (&*self.kind.kind == "StatefulSet").then(|| metadata::name(owner));
-        if response.is_ok() {
-            let text = set.map(|set| format!("Delete Pod {name} in StatefulSet {set} successful"));
-            let text = text.unwrap_or_else(|| format!("Deleted pod: {name}"));
-            self.record_success(owner, "SuccessfulDelete", text);
-        } else if !matches!(response.code, 404 | 409) {
-            let error = response.message();
-            let text = set.map(|set| format!("Delete Pod {name} in StatefulSet {set} failed error: {error}"));
-            self.record(owner, "FailedDelete", text.unwrap_or_else(|| format!("Error deleting: {error}")));
-            return Err(error);
-        }
-        Ok(())
-    }
-
-    /// Patches the status fields that differ.
-    async fn write_status(&self, workload: &Value, status: &Value) {
-        let known = &workload["status"];
-        let fields = status.as_object().into_iter().flatten();
-        // Zero counters are not encoded unless the Go field is a pointer, so an absent field equals 0.
-        let same = |name: &str, value: &Value| {
-            known.get(name).map_or_else(|| *value == json!(0) && !POINTERS.contains(&name), |known| known == value)
-        };
-        let changed: Map = fields
-            .filter(|(name, value)| !same(name, value))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        if !changed.is_empty() {
-            let name = metadata::name(workload);
-            let patch = json!({"metadata": {"uid": metadata::uid(workload)}, "status": changed});
-            self.agent.patch(&format!("{}/status", self.path(name)), MERGE_PATCH, &patch).await;
-        }
-    }
-}
-
-fn controller_uid(object: &Value) -> Option<&str> {
-    metadata::controller(object)?["uid"].as_str()
-}
-
-/// Returns true if a workload's selector (plain labels for replication controllers) matches an object's labels.
-fn selects(selector: &Value, labels: &Value) -> bool {
-    if selector.as_object().is_none_or(Map::is_empty) {
-        return false;
-    }
-    let is_plain = selector.get("matchLabels").is_none() && selector.get("matchExpressions").is_none();
-    let full = is_plain.then(|| json!({"matchLabels": selector}));
-    label_selector::matches(Some(full.as_ref().unwrap_or(selector)), Some(labels)) == Some(true)
-}
-
-fn count(object: &Value, pointer: &str) -> i64 {
-    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
-}
-
-/// Returns `spec.replicas`; 1 if the field is absent.
-fn desired_replicas(workload: &Value) -> i64 {
-    workload.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(1)
-}
-
-fn is_active(pod: &Value) -> bool {
-    !metadata::is_deleted(pod) && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
-}
-
-fn is_ready(pod: &Value) -> bool {
-    is_active(pod) && ready_condition(pod).is_some()
-}
-
-/// Returns true if the pod has been ready for the workload's `minReadySeconds`.
-fn is_available(pod: &Value, workload: &Value, now: Timestamp) -> bool {
-    is_active(pod) && has_been_ready(pod, workload, now)
-}
-
-/// Returns true if the pod has been ready for the workload's `minReadySeconds`, even if it is being deleted:
-/// `IsPodAvailable` in `pkg/api/v1/pod/util.go`.
-fn has_been_ready(pod: &Value, workload: &Value, now: Timestamp) -> bool {
-    let delay = min_ready(workload);
-    let since = || ready_since(pod).and_then(|since| since.checked_add(delay).ok());
-    ready_condition(pod).is_some() && (delay.is_zero() || since().is_some_and(|at| at <= now))
-}
-
-fn min_ready(workload: &Value) -> Duration {
-    Duration::from_secs(u64::try_from(count(workload, "/spec/minReadySeconds")).unwrap_or(0))
-}
-
-/// Returns the time since which a pod has been ready.
-fn ready_since(pod: &Value) -> Option<Timestamp> {
-    ready_condition(pod)?["lastTransitionTime"].as_str()?.parse().ok()
-}
-
-fn ready_condition(pod: &Value) -> Option<&Value> {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.find(|condition| condition["type"] == "Ready" && condition["status"] == "True")
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -450,6 +172,9 @@ mod tests {
     use super::*;
     use crate::ApiServerConfig;
     use crate::clock::Clock;
+    use crate::controllers::{ControllerClient, MERGE_PATCH};
+    use crate::json::{Value, json};
+    use workload_fields::count;
 
     /// A set of one pod with the label `app: s`.
     fn replica_set() -> Value {

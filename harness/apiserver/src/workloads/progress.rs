@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::scaling::resolve_fenceposts;
-use super::{count, desired_replicas};
+use super::workload_fields::{count, desired_replicas};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::registry::time::rfc3339;

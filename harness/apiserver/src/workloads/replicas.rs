@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::{NamespaceController, controller_uid, desired_replicas, is_active, is_available, is_ready, ready_since};
+use super::namespace_controller::{NamespaceController, controller_uid};
+use super::pod_state::{is_active, is_available, is_ready, ready_since};
+use super::workload_fields::desired_replicas;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};

@@ -1,7 +1,8 @@
 //! The history of stateful sets and daemon sets: one `ControllerRevision` for each template. See
 //! `pkg/controller/history/controller_history.go` and `pkg/controller/daemon/update.go`.
 
-use super::{NamespaceController, count};
+use super::namespace_controller::NamespaceController;
+use super::workload_fields::count;
 use crate::controllers::MERGE_PATCH;
 use crate::json::{Value, json};
 use crate::metadata;

@@ -2,7 +2,7 @@
 //! share. PURE. See `scale` in `pkg/controller/deployment/sync.go`, and
 //! `pkg/controller/deployment/util/deployment_util.go`.
 
-use super::{count, desired_replicas};
+use super::workload_fields::{count, desired_replicas};
 use crate::json::Value;
 use crate::metadata;
 

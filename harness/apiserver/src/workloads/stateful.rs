@@ -3,10 +3,11 @@
 
 use jiff::Timestamp;
 
+use super::claims;
+use super::namespace_controller::NamespaceController;
+use super::pod_state::{has_been_ready, is_active, is_available, ready_condition};
 use super::revisions::{REVISION_LABEL, RevisionHistory};
-use super::{
-    NamespaceController, claims, count, desired_replicas, has_been_ready, is_active, is_available, ready_condition,
-};
+use super::workload_fields::{count, desired_replicas};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use cel::ExecutionError;
 
-use super::text;
+use super::text_fields::text;
 use super::validate::is_unchanged;
 use crate::expressions::cost;
 use crate::expressions::estimate::{self, SchemaCost, estimate};

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::super::super::managedfields::{format_path_element, list_item_path_element};
 use super::super::super::schema::{ElementRelationship, ListType, Scalar, Schema, TypeKind, TypeRef};
 use super::super::super::status::go_quote;
-use super::super::go_text;
+use super::super::go_text::go_text;
 use crate::json::{Map, Value};
 
 /// Returns the errors, each with its path.
@@ -124,7 +124,7 @@ impl Validator<'_> {
         }
         let message = match scalar {
             Scalar::Int { .. } | Scalar::Float => {
-                format!("expected numeric (int or float), got {}", super::super::go_type(value))
+                format!("expected numeric (int or float), got {}", super::super::go_text::go_type(value))
             }
             Scalar::Bool => format!("expected boolean, got {}", go_wrapped(value)),
             Scalar::Quantity | Scalar::IntOrString => {

@@ -6,11 +6,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, LOCAL_PATH, PROVISIONED_BY, SELECTED_NODE};
+use super::claim_references::{names, reference, uses};
 use super::matching::{self, is_reserved_for};
+use super::node_resize;
 use super::reclaim::{self, VolumeDeleter};
-use super::{
-    BIND_COMPLETED, BOUND_BY_CONTROLLER, LOCAL_PATH, PROVISIONED_BY, SELECTED_NODE, names, node_resize, reference, uses,
-};
 use crate::backoff::Retries;
 use crate::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchMux, WatchSet};
 use crate::event_sink::Event;

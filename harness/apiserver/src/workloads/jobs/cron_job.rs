@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::NamespaceController;
+use super::super::namespace_controller::NamespaceController;
+use super::deletion::try_delete;
+use super::job;
 use super::schedule::Schedule;
-use super::{RETRY, job, time_of, try_delete};
+use super::times::{RETRY, time_of};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::time::format_time;

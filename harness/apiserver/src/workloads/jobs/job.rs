@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::super::{NamespaceController, count, is_active, is_ready};
+use super::super::namespace_controller::NamespaceController;
+use super::super::pod_state::{is_active, is_ready};
+use super::super::workload_fields::count;
+use super::deletion::delete;
 use super::policies::{self, FailureAction};
-use super::{PodFailures, RETRY, delete, earliest, indexes, pods, time_of};
+use super::times::{RETRY, earliest, time_of};
+use super::{indexes, pods};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::time::format_time;
@@ -588,4 +592,11 @@ fn non_zero(number: i64) -> Value {
 
 fn non_empty(text: String) -> Value {
     if text.is_empty() { Value::Null } else { json!(text) }
+}
+
+/// The failures of a job's pods since the last success.
+#[derive(Clone, Copy)]
+pub(super) struct PodFailures {
+    pub(super) count: u32,
+    pub(super) last: Timestamp,
 }

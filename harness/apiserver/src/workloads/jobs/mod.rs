@@ -2,11 +2,13 @@
 //! `pkg/controller/{job,cronjob,ttlafterfinished}`.
 
 mod cron_job;
+mod deletion;
 mod indexes;
 mod job;
 mod pods;
 mod policies;
 mod schedule;
+mod times;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,16 +16,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::{NamespaceController, controller_uid};
+use super::namespace_controller::{NamespaceController, controller_uid};
 use crate::backoff::{Delays, Retries};
 use crate::controllers::{WatchMux, WatchSet};
-use crate::metadata;
 use crate::registry::Resource;
 use crate::server::{ApiServer, storage_id};
 use crate::store::ResourceId;
-
-/// Pause before a sync whose write was refused is repeated.
-const RETRY: Duration = Duration::from_secs(10);
+use job::PodFailures;
+use times::earliest;
 
 /// Delays of the job controller's rate limiter: `DefaultJobApiBackOff` and `MaxJobApiBackOff`.
 const RETRIES: Delays = Delays(Duration::from_secs(1), Duration::from_mins(1));
@@ -56,13 +56,6 @@ pub async fn run_job_controllers(server: ApiServer) {
             }
         }
     }
-}
-
-/// The failures of a job's pods since the last success.
-#[derive(Clone, Copy)]
-struct PodFailures {
-    count: u32,
-    last: Timestamp,
 }
 
 struct JobController {
@@ -124,38 +117,6 @@ impl JobController {
             }
         }
     }
-}
-
-/// Returns the earlier of two times.
-fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
-    [one, other].into_iter().flatten().min()
-}
-
-/// Returns a time as `metav1.Time` shows it.
-fn time_of(object: &crate::json::Value, pointer: &str) -> Option<Timestamp> {
-    object.pointer(pointer)?.as_str()?.parse().ok()
-}
-
-/// Deletes an object with preconditions and a propagation policy.
-async fn delete(controller: &NamespaceController, path: &str, object: &crate::json::Value, policy: &str) -> bool {
-    try_delete(controller, path, object, policy).await.is_ok()
-}
-
-/// Deletes an object with a propagation policy.
-///
-/// # Errors
-///
-/// The message of the refusal; that the object is gone is none.
-async fn try_delete(
-    controller: &NamespaceController,
-    path: &str,
-    object: &crate::json::Value,
-    policy: &str,
-) -> Result<(), String> {
-    let options = crate::json::json!({"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy,
-        "preconditions": {"uid": metadata::uid(object)}});
-    let reply = controller.agent.delete(path, Some(&options)).await;
-    if reply.is_ok() || reply.code == 404 { Ok(()) } else { Err(reply.message()) }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::super::NamespaceController;
-use super::time_of;
+use super::super::namespace_controller::NamespaceController;
+use super::times::time_of;
 use crate::controllers::MERGE_PATCH;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};

@@ -11,6 +11,7 @@ use crate::controllers::{ControllerClient, MERGE_PATCH};
 use crate::garbage_collector;
 use crate::json::{Value, json};
 use crate::kubelet::{self, KubeletOptions};
+use crate::metadata;
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
