@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::requests::{is_subject_write, line, requests};
+use super::run::Run;
 use super::world::{ObjectStates, same_group};
-use super::{Run, is_subject_write, line, requests};
 use crate::fixture::check::{BudgetStatus, ConditionPattern, EventPattern, TextPattern};
 use crate::fixture::matching::{self, MatchContext, is_in_second, show};
 use crate::fixture::pattern::{RequestPattern, Target, glob};

@@ -1,7 +1,7 @@
 //! Evaluates the checks of a step while the run is still going on.
 
-use super::Run;
 use super::checks::{CheckPoint, evaluate};
+use super::run::Run;
 use super::world::ObjectStates;
 use crate::fixture::{Check, Fixture, StepKind};
 use crate::transcript::TranscriptEntry;

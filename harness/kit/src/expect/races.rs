@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Run, is_subject_write, requests};
+use super::requests::{is_subject_write, requests};
+use super::run::Run;
 use crate::transcript::{Actor, Attributed as _, Delivery, EntryKind, Exchange, TranscriptEntry};
 
 /// The first delay of a work queue after a failure; each further one in a row is twice as long.

@@ -4,9 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::broken_promise::BrokenPromise;
 use super::checks::{CheckPoint, Gap, covers, describe, evaluate, text_matches};
+use super::judge_context::JudgeContext;
+use super::requests::{is_subject_write, requests};
+use super::run::Run;
 use super::world::ObjectStates;
-use super::{BrokenPromise, JudgeContext, Run, is_subject_write, requests};
 use crate::fixture::matching::{self, MatchContext};
 use crate::fixture::{Check, CheckKind, ReplyPattern, Step, StepKind};
 use crate::transcript::EntryKind;
@@ -261,7 +264,12 @@ fn reply(
     failures
 }
 
-fn answer(wanted: &ReplyPattern, reply: &super::StepReply, run: &Run<'_>, world: &ObjectStates) -> Result<(), Gap> {
+fn answer(
+    wanted: &ReplyPattern,
+    reply: &super::run::StepReply,
+    run: &Run<'_>,
+    world: &ObjectStates,
+) -> Result<(), Gap> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let reason = text(&reply.body["reason"]);
     let message = text(&reply.body["message"]);

@@ -2,9 +2,12 @@
 
 use serde_json::Value;
 
+use super::broken_promise::BrokenPromise;
 use super::checks::{covers, is_event};
+use super::judge_context::JudgeContext;
+use super::requests::{is_subject_write, line, requests};
+use super::run::Run;
 use super::world::{ObjectStates, same_group};
-use super::{BrokenPromise, JudgeContext, Run, is_subject_write, line, requests};
 use crate::fixture::check::RequestCheck;
 use crate::fixture::matching::{self, MatchContext};
 use crate::fixture::parse::step_checks;

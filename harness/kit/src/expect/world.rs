@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::Run;
+use super::run::Run;
 use crate::fixture::pattern::{Resource, Resources, Target};
 use crate::metadata;
 use crate::transcript::{Change, EntryKind, RecordedJson, TranscriptEntry};

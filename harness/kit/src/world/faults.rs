@@ -1,30 +1,13 @@
 //! Faults in the words of fixtures.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::objects::NAMESPACE;
-use super::{Error, Result, World};
+use super::cluster::World;
+use super::error::{Error, Result};
+use super::resources::NAMESPACE;
 use crate::faults::{self, ArmedFault, CrashHandler, set_watch_fault};
 use crate::fixture::{Effect, Fault, words};
-
-/// The faults of a world that were armed and not healed, by name.
-#[derive(Debug, Default)]
-pub(super) struct FaultList(RefCell<Vec<(String, ArmedFault)>>);
-
-impl FaultList {
-    /// Returns an error if a fault has met no request: its pattern is probably wrong.
-    pub(super) fn check_met(&self) -> Result {
-        let armed = self.0.borrow();
-        let Some((_, idle)) = armed.iter().find(|(_, armed)| armed.is_idle()) else { return Ok(()) };
-        Err(Error::new(format!(
-            "the fault `{}` has affected no request: correct its pattern, or heal it. Patterns name objects in the \
-             namespace `default`; `*:pods/a` names those in any namespace",
-            idle.on
-        )))
-    }
-}
 
 /// An armed fault. Dropping it changes nothing.
 pub struct FaultHandle<'w> {

@@ -12,8 +12,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::resources::served_resources;
-use super::{Error, Result, World};
+use super::cluster::World;
+use super::controllers::TaskOutput;
+use super::error::{Error, Result};
+use super::resources::{NAMESPACE, ResourceCache, served_resources};
 use crate::apiserver::service::into_response;
 use crate::apiserver::{ApiRequest, ResourceId};
 use crate::fixture::pattern::{Resource, Resources, Target};
@@ -21,17 +23,9 @@ use crate::fixture::words;
 use crate::metadata;
 use crate::transcript::{RecordedJson, USER_AGENT_OF_STEPS};
 
-/// The namespace of objects that name none.
-pub(super) const NAMESPACE: &str = "default";
 const JSON: &str = "application/json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
-
-/// The resources that the server had when it had these definitions.
-pub(super) struct ResourceCache {
-    definitions: Vec<String>,
-    resources: Rc<Resources>,
-}
 
 /// The server's message that there is no such object.
 struct NotFound(String);
@@ -306,7 +300,7 @@ impl World {
         start: impl Fn(kube::Client) -> F + Send + Sync + 'static,
     ) -> impl Future<Output = Result> + 'w
     where
-        F: Future<Output: super::TaskOutput> + Send + 'static,
+        F: Future<Output: TaskOutput> + Send + 'static,
     {
         let place = Location::caller();
         async move {

@@ -1,5 +1,6 @@
 //! The resources that a server has, for names in the words of fixtures.
 
+use std::rc::Rc;
 use std::sync::OnceLock;
 
 use futures::FutureExt as _;
@@ -78,4 +79,13 @@ fn discover(server: &ApiServer, path: &str) -> Vec<(Resource, Vec<String>)> {
         }
     }
     found
+}
+
+/// The namespace of objects that name none.
+pub(super) const NAMESPACE: &str = "default";
+
+/// The resources that the server had when it had these definitions.
+pub(super) struct ResourceCache {
+    pub(super) definitions: Vec<String>,
+    pub(super) resources: Rc<Resources>,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::World;
+use super::cluster::World;
 use crate::apiserver::ResourceId;
 use crate::apiserver::kubelet::{self, KubeletOptions};
 use crate::apiserver::{compaction, event_ttl, garbage_collector, node_lifecycle, quota_usage, volumes, workloads};

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use futures::{FutureExt as _, StreamExt as _};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{ConfigMap, Node};
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 
 use super::Simulation::{Gc, Kubelets, Namespaces, Workloads};
 use super::*;
+use crate::time::{self, Clock};
 
 #[derive(CustomResource, Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[kube(group = "example.org", version = "v1", kind = "Cache", shortname = "ca", namespaced)]

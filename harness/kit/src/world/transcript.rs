@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::World;
 use crate::metadata;
 use crate::transcript::render::{self, Paragraph, RenderedLine};
 use crate::transcript::{Actor, Attributed as _, EntryKind, RecordedJson, TranscriptEntry, redact};
@@ -31,15 +30,6 @@ pub struct TranscriptView {
     changes_only: bool,
     since: Duration,
     in_order: bool,
-}
-
-impl World {
-    /// Returns the record of all requests and changes so far.
-    #[must_use]
-    pub fn transcript(&self) -> TranscriptView {
-        let entries = self.server().transcript().entries();
-        TranscriptView::new(self.server().clock().epoch(), self.initial.borrow().clone(), entries)
-    }
 }
 
 impl TranscriptView {

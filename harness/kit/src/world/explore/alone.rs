@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::objects::NAMESPACE;
+use super::super::resources::NAMESPACE;
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{Run, line, requests};
 use crate::explore::blind::{blind, lacks_precondition, patches_finalizers, undone};

@@ -11,8 +11,12 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 
-use super::objects::NAMESPACE;
-use super::{COMPARED, Error, Result, World, WorldBuilder, in_own_thread, transcript};
+use super::cluster::{World, WorldBuilder};
+use super::error::{Error, Result};
+use super::own_thread::{COMPARED, in_own_thread};
+use super::resources::NAMESPACE;
+use super::transcript;
+use super::world_state::WorldState;
 use crate::expect::world::{Key, ObjectStates};
 use crate::expect::{is_subject_write, line};
 use crate::explore::breach::{self, Breach, END_STATE};
@@ -29,9 +33,9 @@ use crate::fixture::{Action, Control, Interference, Operation, Target};
 use crate::invariants;
 use crate::time::Stopwatch;
 use crate::transcript::{Attributed as _, ChangeKind, EntryKind, RecordedJson, TranscriptEntry};
+use advances::Beginning;
 use alone::judge_alone;
-pub(super) use beginnings::Advances;
-use beginnings::{Beginning, TriedBeginnings};
+use beginnings::TriedBeginnings;
 use deletions::{can_be_deleted, custom_objects, last_before_deletion};
 
 /// Runs of an exploration that sets no other number.
@@ -755,7 +759,7 @@ impl World {
     }
 }
 
-impl super::controllers::WorldState {
+impl WorldState {
     /// Kills all running controllers and starts them again.
     fn restart_all(self: &Arc<Self>) {
         let names: Vec<String> = self.controllers.lock().keys().cloned().collect();
@@ -767,6 +771,7 @@ impl super::controllers::WorldState {
     }
 }
 
+pub(super) mod advances;
 mod alone;
 mod beginnings;
 mod deletions;
