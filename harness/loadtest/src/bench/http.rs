@@ -21,7 +21,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Bu
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::BenchError;
+use super::error::BenchError;
 
 /// Read size for the buffer, in bytes.
 const READ: usize = 256 * 1024;

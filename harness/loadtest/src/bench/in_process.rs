@@ -9,9 +9,10 @@ use plumbline_apiserver::{ApiRequest, ApiServer, ApiServerConfig, ReplyBody, Res
 use tokio::task::JoinSet;
 
 use super::bodies::{self, LoadPod};
+use super::error::BenchError;
 use super::figures;
+use super::median::middle;
 use super::report::{Measurement, Unit};
-use super::{BenchError, middle};
 
 /// Most writes of each kind.
 const WRITES: usize = 20_000;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use plumbline::time::Clock;
 
-use super::BenchError;
+use super::error::BenchError;
 use super::http::Connection;
 use super::load::text_member;
 

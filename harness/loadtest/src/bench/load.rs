@@ -7,8 +7,8 @@ use std::time::Duration;
 use plumbline::time::Clock;
 use tokio::task::JoinSet;
 
-use super::BenchError;
 use super::bodies::{self, LoadPod, LoadSpec};
+use super::error::BenchError;
 use super::http::{Connection, Endpoint};
 
 /// A load, split into numbered pieces.

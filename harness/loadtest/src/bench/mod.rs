@@ -13,10 +13,14 @@
 //! Clients and server share the machine, so [`http`] uses as little CPU as possible. The load is the same in every run.
 
 pub(crate) mod bodies;
+mod error;
+mod figures;
 pub(crate) mod http;
 mod in_process;
 mod lists;
 pub(crate) mod load;
+mod load_shape;
+mod median;
 pub mod page;
 pub(crate) mod process;
 pub mod report;
@@ -24,80 +28,17 @@ mod watchers;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use plumbline::time::Clock;
-use serde::{Deserialize, Serialize};
 
-use self::bodies::LoadSpec;
+pub use self::error::BenchError;
 use self::http::Endpoint;
 use self::load::Timings;
+pub use self::load_shape::LoadShape;
+use self::median::middle;
 use self::process::{ServeProcess, Usage};
 use self::report::{BenchReport, Measurement, Unit};
-
-/// The size of the load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct LoadShape {
-    /// Pods.
-    pub pods: usize,
-    /// Nodes.
-    pub nodes: usize,
-    /// Budgets, each with a replica set.
-    pub budgets: usize,
-    /// Connections that write.
-    pub connections: usize,
-    /// HTTP/2 connections over which the writers of [`connections`](Self::connections) send their requests; 0: each has
-    /// an HTTP/1.1 connection of its own.
-    #[serde(default)]
-    pub shared: usize,
-    /// Watchers of the watch stage; 0 skips it.
-    pub watchers: usize,
-    /// Writes per second of the watch stage.
-    pub rate: usize,
-    /// Duration of the watch stage in seconds.
-    pub seconds: usize,
-}
-
-impl Default for LoadShape {
-    fn default() -> Self {
-        Self {
-            pods: 150_000,
-            nodes: 5_000,
-            budgets: 3_000,
-            connections: 64,
-            shared: 0,
-            watchers: 100,
-            rate: 1_000,
-            seconds: 10,
-        }
-    }
-}
-
-impl LoadShape {
-    /// Returns the text about the connections that write.
-    fn writers(&self) -> String {
-        match self.shared {
-            0 => format!("{} connections", self.connections),
-            shared => format!("{} requests at a time over {shared} HTTP/2 connections", self.connections),
-        }
-    }
-
-    /// Returns the load with this percentage of the nodes, pods and budgets.
-    #[must_use]
-    pub fn percent(self, percent: usize) -> Self {
-        let part = |count: usize| (count * percent / 100).max(1);
-        let Self { nodes, pods, budgets, .. } = self;
-        Self { nodes: part(nodes), pods: part(pods), budgets: part(budgets), ..self }
-    }
-
-    fn world(&self) -> LoadSpec {
-        let Self { nodes, pods, budgets, .. } = *self;
-        let budget = r#""minAvailable":"80%""#;
-        LoadSpec { nodes, apps: budgets.max(1), pods, namespaces: NAMESPACES, budget, annotated: true }
-    }
-}
 
 /// The server to measure.
 #[derive(Clone, Debug)]
@@ -117,83 +58,12 @@ pub enum ServerUnderTest {
         pids: Vec<u32>,
     },
 }
-
-/// Reasons why a measurement failed.
-#[derive(Debug, thiserror::Error)]
-pub enum BenchError {
-    /// The kubeconfig cannot be used.
-    #[error("{path}: {why}")]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// The problem.
-        why: String,
-    },
-    /// Connections or processes failed.
-    #[error("{doing} failed: {source}")]
-    Io {
-        /// The operation.
-        doing: String,
-        /// The system's error.
-        source: std::io::Error,
-    },
-    /// The server refused a request of the load.
-    #[error("{request} returned {status}: {body}")]
-    Refused {
-        /// Method and path.
-        request: String,
-        /// HTTP status code.
-        status: u16,
-        /// Beginning of the body.
-        body: String,
-    },
-    /// The server's response lacks something.
-    #[error("{0}")]
-    Reply(String),
-    /// A list does not contain everything that was written.
-    #[error("the list {what} has {found} items, expected {expected}")]
-    Incomplete {
-        /// Path and query.
-        what: String,
-        /// Items found.
-        found: u64,
-        /// Items written.
-        expected: u64,
-    },
-    /// A watcher did not get all events.
-    #[error("a watcher did not get all events")]
-    Lost,
-    /// A task of the load failed.
-    #[error("a task of the load ended early: {0}")]
-    Task(String),
-}
-
-/// Number of namespaces for applications.
-const NAMESPACES: usize = 100;
 /// Number of servers started to measure the start.
 const STARTS: usize = 9;
 /// Objects per page of the paged list.
 const PAGE: usize = 500;
 /// Number of complete lists; the median counts.
 const LISTS: usize = 3;
-
-/// Target values, and reference values of kube-apiserver with etcd (fsync off) on two cores.
-mod figures {
-    pub(super) const READY: f64 = 0.050;
-    pub(super) const READY_REFERENCE: f64 = 2.3;
-    pub(super) const READY_IN_PROCESS: f64 = 0.002;
-    pub(super) const PODS: f64 = 14_000.0;
-    pub(super) const PODS_REFERENCE: f64 = 850.0;
-    pub(super) const MEMORY: f64 = 1e9;
-    pub(super) const MEMORY_REFERENCE: f64 = 7.1e9;
-    pub(super) const LIST: f64 = 1.5;
-    pub(super) const LIST_PROTOBUF: f64 = 0.75;
-    pub(super) const EVENT: f64 = 0.005;
-    pub(super) const RENEWALS: f64 = 40_000.0;
-    pub(super) const PROCESSOR_TIME: f64 = 90e-6;
-    pub(super) const DEFINITIONS: f64 = 10.0;
-    pub(super) const DEFINITIONS_PERCENT: f64 = 200.0;
-}
 
 /// Measures `subject` and reports progress to `say`.
 ///
@@ -274,11 +144,6 @@ async fn ready(
     );
     rows.push(Measurement::new(name("has answered over HTTPS"), Unit::Seconds, middle(answered)));
     Ok(())
-}
-
-fn middle(mut times: Vec<Duration>) -> f64 {
-    times.sort_unstable();
-    times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64)
 }
 
 struct ServerBench<'a> {

@@ -9,7 +9,7 @@ use plumbline_suite::process::tree::{cpu, kilobytes};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use super::BenchError;
+use super::error::BenchError;
 use super::http::Endpoint;
 
 /// A server started here; dropping it ends it.

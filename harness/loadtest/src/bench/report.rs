@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::LoadShape;
+use super::load_shape::LoadShape;
 
 /// Version of [`BenchReport`] in JSON. Fields may be added within a version; none changes its meaning.
 pub const API_VERSION: &str = "plumbline/v1";

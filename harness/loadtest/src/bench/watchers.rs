@@ -13,9 +13,10 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::bodies::{self, LoadPod};
+use super::error::BenchError;
 use super::http::{Connection, Endpoint, find};
 use super::load::{Timings, text_member};
-use super::{BenchError, LoadShape};
+use super::load_shape::LoadShape;
 
 /// Connections that write.
 const WRITERS: usize = 16;

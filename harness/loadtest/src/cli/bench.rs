@@ -7,7 +7,7 @@ use plumbline_suite::cli::read_report;
 use plumbline_suite::cli::{CliError, notify};
 use plumbline_suite::exit::Exit;
 
-use super::PROGRAM;
+use super::program::PROGRAM;
 use crate::bench::{self, LoadShape, ServerUnderTest, report::BenchReport};
 
 /// Flags of `bench`.

@@ -1,6 +1,7 @@
 //! The command line: one file per verb, with the exit codes of `plumbline`.
 
 mod bench;
+mod program;
 mod scale;
 
 use std::process::ExitCode;
@@ -8,8 +9,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use plumbline_suite::cli::{self, ServeArgs};
 
-/// The name of the program in its messages.
-const PROGRAM: &str = "plumbline-loadtest";
+use program::PROGRAM;
 
 /// Measures the API server under the load of a large cluster, and controllers in one
 #[derive(Debug, Parser)]

@@ -14,7 +14,7 @@ use plumbline_suite::exit::Exit;
 use plumbline_suite::process::tempdir::RunDir;
 use plumbline_suite::subject::command;
 
-use super::PROGRAM;
+use super::program::PROGRAM;
 use crate::scale::{
     self, ClusterChoice, ClusterShape, ProgressEvent, ProgressSink, ScaleError, ScaleOptions, ScaleReport, Scenario,
     subject::MeasuredCommand,

@@ -7,10 +7,12 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::error::ScaleError;
+use super::options::ScaleOptions;
+use super::progress::ProgressSink;
 use super::report::CurvePoint;
 use super::run::{BUDGET, LOOK, ScaleBench};
 use super::subject::{MeasuredCommand, RunningSubject};
-use super::{ProgressSink, ScaleError, ScaleOptions};
 use crate::bench::bodies::{self, LoadSpec};
 use crate::bench::load::number_member;
 

@@ -11,7 +11,7 @@ use plumbline::time::Clock;
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 
-use super::ScaleError;
+use super::error::ScaleError;
 use super::event::{LineSplitter, ObjectPage, WatchEvent, WatchedKind, WatchedObject};
 use super::server_state::ServerState;
 use crate::bench::bodies;

@@ -18,10 +18,13 @@
 
 mod calls;
 mod curve;
+mod error;
 mod event;
 mod follow;
 mod model;
+mod options;
 pub mod page;
+mod progress;
 pub mod report;
 mod run;
 mod scenario;
@@ -29,68 +32,9 @@ mod server_state;
 pub mod subject;
 pub mod target_cluster;
 
-use std::path::PathBuf;
-use std::time::Duration;
-
+pub use self::error::ScaleError;
+pub use self::options::ScaleOptions;
+pub use self::progress::{ProgressEvent, ProgressSink};
 pub use self::report::{ClusterShape, ScaleReport, Scenario};
 pub use self::run::run;
 pub use self::target_cluster::ClusterChoice;
-
-use plumbline::fixture::Controller;
-
-/// Options of a measurement.
-#[derive(Clone, Debug)]
-pub struct ScaleOptions {
-    /// Size of the cluster.
-    pub shape: ClusterShape,
-    /// Scenarios in order; [`Scenario::Start`] always comes first.
-    pub scenarios: Vec<Scenario>,
-    /// Measures the cost of a budget's sync in namespaces of several sizes.
-    pub curve: bool,
-    /// The cluster.
-    pub cluster: ClusterChoice,
-    /// The subjects, measured one after the other, each on a fresh cluster.
-    pub subjects: Vec<subject::MeasuredCommand>,
-    /// The controllers to start.
-    pub controllers: Vec<Controller>,
-    /// Connections of the load.
-    pub connections: usize,
-    /// Time limit of a scenario.
-    pub limit: Duration,
-    /// Folder for logs.
-    pub logs: PathBuf,
-}
-
-/// Progress of a measurement.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProgressEvent {
-    /// A phase began or ended.
-    Phase(String),
-    /// A number changed.
-    Progress(String),
-}
-
-/// Receiver of progress.
-pub type ProgressSink<'a> = &'a (dyn Fn(ProgressEvent) + Sync);
-
-/// Reasons why a measurement failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ScaleError {
-    /// Conflicting flags.
-    #[error("{0}")]
-    Usage(String),
-    /// The cluster or a program did not start, or ended.
-    #[error("{0}")]
-    Environment(String),
-    /// The load failed.
-    #[error(transparent)]
-    Bench(#[from] crate::bench::BenchError),
-    /// A watch of the load generator ended.
-    #[error("the watch of {path} ended: {why}")]
-    Watch {
-        /// The watched path.
-        path: &'static str,
-        /// The reason.
-        why: String,
-    },
-}

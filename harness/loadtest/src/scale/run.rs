@@ -9,13 +9,16 @@ use plumbline::time::Clock;
 use plumbline_apiserver::metrics::RequestCounters;
 
 use super::calls::{OwnRequests, RequestCounts};
+use super::curve;
+use super::error::ScaleError;
 use super::follow::ServerFollower;
 use super::model::Model;
+use super::options::ScaleOptions;
+use super::progress::{ProgressEvent, ProgressSink};
 use super::report::{self, Detail, ScaleReport, Scenario, ScenarioResult};
 use super::server_state::{Remaining, ServerState};
 use super::subject::{MeasuredCommand, RunningSubject};
 use super::target_cluster::TargetCluster;
-use super::{ProgressEvent, ProgressSink, ScaleError, ScaleOptions, curve};
 use crate::bench::bodies::{self, LoadSpec};
 use crate::bench::http::Endpoint;
 use crate::bench::load;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use plumbline::time::Clock;
 
-use super::ScaleError;
+use super::error::ScaleError;
 use super::model::Model;
 use super::report::{Detail, Scenario, ScenarioResult};
 use super::run::{ScaleBench, ScenarioStart, seconds};

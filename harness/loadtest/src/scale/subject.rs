@@ -8,7 +8,7 @@ use plumbline::time::Clock;
 use plumbline_suite::cluster::Access;
 use plumbline_suite::subject::{Launch, Running, Subject as _, command};
 
-use super::ScaleError;
+use super::error::ScaleError;
 use crate::bench::process::Usage;
 
 /// Time limit for its process to appear.

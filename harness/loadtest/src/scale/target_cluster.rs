@@ -8,7 +8,7 @@ use plumbline_apiserver::KubernetesVersion;
 use plumbline_suite::cluster::provision::{RealCluster, Server};
 use plumbline_suite::process::{self, GuardedProcess, ProcessSpec};
 
-use super::ScaleError;
+use super::error::ScaleError;
 
 /// Time limit for the fake server to listen.
 const READY_LIMIT: Duration = Duration::from_secs(30);

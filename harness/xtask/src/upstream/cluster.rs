@@ -9,7 +9,8 @@ use plumbline::time::Clock;
 use plumbline_suite::process::{self, GuardedProcess, ProcessSpec};
 use serde_json::Value;
 
-use super::{RunOptions, UpstreamError};
+use super::error::UpstreamError;
+use super::options::RunOptions;
 
 /// Time limit for the start of the server.
 const START_LIMIT: Duration = Duration::from_secs(30);

@@ -11,8 +11,10 @@ use plumbline::time::{Clock, Stopwatch};
 use plumbline_suite::process::{GuardedProcess, ProcessSpec};
 use serde::{Deserialize, Serialize};
 
+use super::error::UpstreamError;
+use super::options::RunOptions;
 use super::selection::SelectedSpec;
-use super::{RunOptions, UpstreamError};
+use super::spec::Spec;
 
 /// Time limit for listing the specs.
 const LIST_LIMIT: Duration = Duration::from_mins(5);
@@ -22,20 +24,6 @@ const GRACE: Duration = Duration::from_secs(20);
 const HANG_LIMIT: Duration = Duration::from_secs(40);
 /// Pause between two checks for the end of a process.
 const POLL: Duration = Duration::from_millis(20);
-
-/// A test of the program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Spec {
-    /// Full text: the texts of its containers and its own, joined by spaces.
-    pub(crate) text: String,
-    /// The special interest group that owns it, such as `api-machinery`.
-    pub(crate) suite: String,
-    /// True if every conformant cluster must pass it.
-    pub(crate) conformance: bool,
-    /// True if no other spec may run beside it.
-    pub(crate) serial: bool,
-}
 
 /// The outcome of a spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

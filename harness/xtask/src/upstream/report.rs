@@ -5,9 +5,10 @@ use std::io::{self, Write};
 
 use serde::Serialize;
 
-use super::RunOptions;
-use super::program::{Spec, SpecOutcome, SpecResult};
+use super::options::RunOptions;
+use super::program::{SpecOutcome, SpecResult};
 use super::selection::Difference;
+use super::spec::Spec;
 
 /// Longest message of a failure in the human report, in characters.
 const MESSAGE_MAX: usize = 300;

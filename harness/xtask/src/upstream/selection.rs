@@ -7,8 +7,8 @@ use plumbline_suite::duration::{DurationError, parse_duration};
 use regex::Regex;
 use serde::Deserialize;
 
-use super::UpstreamError;
-use super::program::Spec;
+use super::error::UpstreamError;
+use super::spec::Spec;
 
 const SPECS: &str = include_str!("specs.yaml");
 const DIFFERENCES: &str = include_str!("differences.yaml");

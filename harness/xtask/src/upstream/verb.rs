@@ -12,8 +12,9 @@ use plumbline_suite::exit::Exit;
 use plumbline_suite::process::signals;
 use regex::Regex;
 
+use super::error::UpstreamError;
+use super::options::RunOptions;
 use super::selection::{Difference, Rules};
-use super::{RunOptions, UpstreamError};
 
 /// Flags of `serve` with the real kube-controller-manager: all but its own loops. The images are those that the specs
 /// expect not to exist.
@@ -132,7 +133,7 @@ pub(crate) fn main(args: &UpstreamArgs) -> Result<Exit, CliError> {
         .build()
         .map_err(|error| CliError::Environment(format!("unable to start the runtime: {error}")))?;
     if args.list {
-        let (version, selected) = runtime.block_on(super::list(&options))?;
+        let (version, selected) = runtime.block_on(super::run::list(&options))?;
         notify(&format!("{} specs of e2e.test {version}", selected.len()));
         let mut out = stdout();
         for selected in selected {
@@ -140,7 +141,7 @@ pub(crate) fn main(args: &UpstreamArgs) -> Result<Exit, CliError> {
         }
         return Ok(Exit::Ok);
     }
-    let report = runtime.block_on(super::run(&options, &|line| notify(line)))?;
+    let report = runtime.block_on(super::run::run(&options, &|line| notify(line)))?;
     let mut out = stdout();
     match args.format {
         ReportFormat::Human => report.write(&mut out)?,
