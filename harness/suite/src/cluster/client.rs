@@ -4,7 +4,7 @@ use std::path::Path;
 
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
-use super::ClusterError;
+use super::error::ClusterError;
 
 /// Creates a client for one of our own programs on loopback; its self-signed certificate is not verified.
 ///

@@ -15,7 +15,10 @@ use plumbline_apiserver::service::into_response;
 use plumbline_apiserver::{ApiRequest, ApiServer, ApiServerConfig, KubernetesVersion};
 use serde_json::Value;
 
-use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Role, Sandbox, SeedError};
+use super::call::{Answer, Call};
+use super::error::{ClusterError, SeedError};
+use super::role::Role;
+use super::sandbox::{Access, Cluster, ClusterTime, Sandbox};
 
 /// An API server in this process for each fixture, in virtual time. It has every capability.
 #[derive(Clone, Debug, Default)]

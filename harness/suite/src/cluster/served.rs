@@ -22,9 +22,12 @@ use serde_json::Value;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
+use super::call::{Answer, Call};
 use super::drawn::{self, Drawn};
 use super::embedded::seed;
-use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Role, Sandbox, SeedError};
+use super::error::{ClusterError, SeedError};
+use super::role::Role;
+use super::sandbox::{Access, Cluster, ClusterTime, Sandbox};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
 use crate::guest;
 

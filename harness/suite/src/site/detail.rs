@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
+use super::badge;
 use super::layout::{self, class, feature_cell, foreign, short_hash, sign};
 use super::overview::meaning;
+use super::published::PublishedReport;
 use super::standing::{Board, BoardCell, BoardRow, Verdict, features};
-use super::{PublishedReport, badge};
 use crate::conformance::causes::FailureCause;
 use crate::conformance::report::{ConformanceOutcome, ConformanceReport, FixtureResult, Mode, OutcomeCounts};
 

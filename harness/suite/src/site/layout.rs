@@ -4,7 +4,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::html::head;
 
-use super::standing::{FeatureCounts, Verdict};
+use super::standing::{BoardRow, FeatureCounts, Verdict};
 
 /// The style of all pages: one column, wide tables scroll, colours for light and dark.
 const STYLE: &str = include_str!("style.css");
@@ -84,4 +84,9 @@ pub(super) fn foreign(text: &str) -> Markup {
 pub(super) fn short_hash(hash: &str) -> Markup {
     let digits = hash.trim_start_matches("sha256:");
     html! { code title=(hash) { (digits.chars().take(12).collect::<String>()) } }
+}
+
+/// Returns the file name of the page about a row.
+pub(super) fn page_name(row: &BoardRow<'_>) -> String {
+    format!("{}-{}.html", row.project, row.minor)
 }

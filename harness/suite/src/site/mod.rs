@@ -18,6 +18,7 @@ pub mod badge;
 mod detail;
 mod layout;
 mod overview;
+mod published;
 pub mod standing;
 
 use std::fs;
@@ -26,11 +27,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::conformance::causes::FailureCause;
 use crate::conformance::report::ConformanceReport;
 use crate::conformance::report_writer::YAML;
 use crate::conformance::slim;
 use crate::conformance::verify::{Finding, verify_alone};
+use layout::page_name;
+pub use published::PublishedReport;
 use standing::{Board, BoardRow};
 
 /// The table for programs; also marks a folder as a site.
@@ -48,15 +50,6 @@ pub enum SiteError {
     /// A file cannot be read or written, or a folder is in use for something else.
     #[error("{0}")]
     Io(String),
-}
-
-/// A report with the causes of its failures.
-#[derive(Clone, Debug)]
-pub struct PublishedReport {
-    /// The report.
-    pub report: ConformanceReport,
-    /// The causes.
-    pub causes: Vec<FailureCause>,
 }
 
 /// Finds the reports at `paths`: files, or folders with files `report.yaml` at any depth, in the order of their paths.
@@ -142,11 +135,6 @@ pub fn files(reports: &[PublishedReport]) -> Vec<SiteFile> {
 #[must_use]
 pub fn counts(digest: &str, reports: &[PublishedReport]) -> bool {
     Board::new(reports).rows().flat_map(BoardRow::sources).any(|source| source.report.digest == digest)
-}
-
-/// Returns the file name of the page about a row.
-fn page_name(row: &BoardRow<'_>) -> String {
-    format!("{}-{}.html", row.project, row.minor)
 }
 
 fn pretty(value: &Value) -> String {

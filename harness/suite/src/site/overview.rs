@@ -6,8 +6,8 @@ use maud::{Markup, html};
 use plumbline::fixture::Controller;
 use plumbline::fixture::vocabulary::FEATURES;
 
+use super::layout::page_name;
 use super::layout::{self, class, feature_cell, foreign, sign};
-use super::page_name;
 use super::standing::{Board, BoardCell, BoardRow, CoreCounts, FeatureCounts, Verdict, core, features};
 
 /// Returns the page.

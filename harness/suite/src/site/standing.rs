@@ -9,7 +9,7 @@ use std::fmt;
 use plumbline::fixture::Controller;
 use serde::Serialize;
 
-use super::PublishedReport;
+use super::published::PublishedReport;
 use crate::conformance::profile::ALL;
 use crate::conformance::report::{ConformanceOutcome, ConformanceReport, FixtureResult, ProfileSummary};
 

@@ -8,7 +8,7 @@ use plumbline::metadata;
 use serde_json::{Value, json};
 
 use super::names::{DrawnNames, uid_from};
-use super::requests;
+use super::step_requests::requests;
 
 /// Most decoys of a run.
 const MOST: usize = 3;

@@ -9,6 +9,7 @@
 
 pub mod decoys;
 pub mod names;
+mod step_requests;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use plumbline::expect;
-use plumbline::fixture::{Action, Fixture, StepKind, UserRequest};
+use plumbline::fixture::Fixture;
 use plumbline::transcript::{Attributed as _, RecordedJson, Transcript, TranscriptEntry, render};
 use plumbline_apiserver::ApiRequest;
 use plumbline_apiserver::listener::RequestHandler;
@@ -27,7 +28,8 @@ use serde_json::Value;
 use decoys::Decoys;
 use names::DrawnNames;
 
-use crate::cluster::{Answer, Call, embedded};
+use crate::cluster::call::{Answer, Call};
+use crate::cluster::embedded;
 
 /// The latest that a run begins after the subject waits for its first read. Clients give up a request after ten seconds
 /// or more.
@@ -175,16 +177,4 @@ pub(super) async fn send(server: &impl RequestHandler, call: Call, drawn: Option
     let mut answer = embedded::send(server, names.hide_in_call(call)).await;
     names.own_in(&mut answer.body);
     answer
-}
-
-/// Returns the requests of a fixture's steps.
-fn requests(fixture: &Fixture) -> impl Iterator<Item = &UserRequest> {
-    let actions = fixture.steps.iter().flat_map(|step| match &step.kind {
-        StepKind::Do { actions, .. } => actions.as_slice(),
-        _ => &[],
-    });
-    actions.filter_map(|action| match action {
-        Action::Request(request) => Some(request),
-        _ => None,
-    })
 }

@@ -9,8 +9,8 @@ use plumbline::fixture::{Edit, Fixture, Operation};
 use plumbline::metadata;
 use serde_json::{Value, json};
 
-use super::requests;
-use crate::cluster::Call;
+use super::step_requests::requests;
+use crate::cluster::call::Call;
 use crate::url::escape;
 
 /// Length of a drawn name.

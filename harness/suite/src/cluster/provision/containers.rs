@@ -12,8 +12,8 @@ use testcontainers::bollard::errors::Error;
 use testcontainers::bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use testcontainers::core::client::docker_client_instance;
 
+use super::environment_error::{EnvironmentError, FailureKind};
 use super::owner::ProcessOwner;
-use super::{EnvironmentError, FailureKind};
 
 /// Label that names the owner of a container.
 pub(super) const OWNER: &str = "plumbline.owner";

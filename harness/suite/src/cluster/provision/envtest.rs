@@ -18,10 +18,11 @@ use rcgen::{
 };
 use serde_json::json;
 
-use super::{
-    Bystanders, EVIDENCE_LINES, EnvironmentError, FailureKind, PAUSE, Server, ServerBackend, log_folder, probe,
-    random_token, temporary_folder, write_private,
-};
+use super::environment_error::{EVIDENCE_LINES, EnvironmentError, FailureKind};
+use super::private_files::{log_folder, random_token, temporary_folder, write_private};
+use super::probe;
+use super::probe::PAUSE;
+use super::server::{Bystanders, Server, ServerBackend};
 use crate::process::crash_cleanup::{CleanupGuard, CrashCleanup};
 use crate::process::{GuardedProcess, ProcessSpec};
 

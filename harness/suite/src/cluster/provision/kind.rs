@@ -10,11 +10,13 @@ use futures::future::BoxFuture;
 use plumbline::time::Clock;
 use serde_json::json;
 
+use super::built_in_controllers::{built_in, controllers_without};
+use super::environment_error::{EVIDENCE_LINES, EnvironmentError, FailureKind};
 use super::owner::ProcessOwner;
-use super::{
-    Bystanders, EVIDENCE_LINES, EnvironmentError, FailureKind, PAUSE, Server, ServerBackend, built_in,
-    controllers_without, log_folder, probe, temporary_folder, write_private,
-};
+use super::private_files::{log_folder, temporary_folder, write_private};
+use super::probe;
+use super::probe::PAUSE;
+use super::server::{Bystanders, Server, ServerBackend};
 use crate::process::crash_cleanup::{CleanupGuard, CrashCleanup};
 use crate::process::{ProcessSpec, tail};
 

@@ -11,10 +11,11 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use kube::config::Kubeconfig;
 
-use super::{
-    Bystanders, EnvironmentError, FailureKind, Server, ServerBackend, built_in, leftovers, probe, temporary_folder,
-    write_private,
-};
+use super::built_in_controllers::built_in;
+use super::environment_error::{EnvironmentError, FailureKind};
+use super::private_files::{temporary_folder, write_private};
+use super::server::{Bystanders, Server, ServerBackend};
+use super::{leftovers, probe};
 
 /// Number of concurrent access reviews.
 const AT_ONCE: usize = 8;

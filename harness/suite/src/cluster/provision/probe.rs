@@ -9,8 +9,8 @@ use kube::{Client, Config};
 use plumbline::time::Clock;
 use serde_json::Value;
 
-use super::{EnvironmentError, FailureKind, PAUSE};
-use crate::cluster::chain;
+use super::environment_error::{EnvironmentError, FailureKind};
+use crate::cluster::error_chain::chain;
 
 /// Time limit for one request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -147,3 +147,6 @@ mod tests {
         }
     }
 }
+
+/// Pause between two checks of something that is not ready yet.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cluster::SeedError;
+use crate::cluster::error::SeedError;
 
 /// Failures of the requests with which a fixture's objects are created, followed and deleted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

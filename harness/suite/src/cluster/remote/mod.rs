@@ -48,9 +48,12 @@ use serde_json::Value;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::call::{Answer, Call};
+use super::client;
 use super::drawn::{self, Drawn};
+use super::error::{ClusterError, SeedError};
 use super::provision::{Bystanders, EnvironmentError, Server, random_token};
-use super::{Access, Answer, Call, Cluster, ClusterError, ClusterTime, Sandbox, SeedError, client};
+use super::sandbox::{Access, Cluster, ClusterTime, Sandbox};
 use crate::cluster::subject_endpoint::SubjectEndpoint;
 use crate::guest;
 use crate::process::signals;

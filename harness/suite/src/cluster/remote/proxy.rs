@@ -26,7 +26,7 @@ use super::error::ServerError;
 use super::names::{NameMapper, query_text};
 use super::stream::{ByteStream, LineStream, WatchRelay};
 use super::tracker::{ChangeTracker, version};
-use crate::cluster::chain;
+use crate::cluster::error_chain::chain;
 
 /// Hop-by-hop headers of a response.
 const HOP_BY_HOP: [header::HeaderName; 4] =

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::error::ServerError;
 use super::proxy::{Proxy, ServerResponse};
-use crate::cluster::SeedError;
+use crate::cluster::error::SeedError;
 use crate::cluster::provision::leftovers;
 use crate::url::escape;
 

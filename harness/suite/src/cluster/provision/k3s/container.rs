@@ -15,11 +15,13 @@ use testcontainers::runners::AsyncRunner as _;
 use testcontainers::{ContainerAsync, ContainerRequest, GenericImage, ImageExt as _, TestcontainersError};
 
 use super::K3sOptions;
+use crate::cluster::provision::built_in_controllers::{built_in, controllers_without};
+use crate::cluster::provision::environment_error::{EVIDENCE_LINES, EnvironmentError, FailureKind};
 use crate::cluster::provision::owner::ProcessOwner;
-use crate::cluster::provision::{
-    Bystanders, EVIDENCE_LINES, EnvironmentError, FailureKind, PAUSE, Server, ServerBackend, built_in, containers,
-    controllers_without, log_folder, probe, random_token, temporary_folder, write_private,
-};
+use crate::cluster::provision::private_files::{log_folder, random_token, temporary_folder, write_private};
+use crate::cluster::provision::probe::PAUSE;
+use crate::cluster::provision::server::{Bystanders, Server, ServerBackend};
+use crate::cluster::provision::{containers, probe};
 use crate::process::crash_cleanup::{CleanupGuard, CrashCleanup};
 
 /// Port of the API server in the container.

@@ -7,7 +7,10 @@ mod container;
 
 use std::path::Path;
 
-use super::{EnvironmentError, Server};
+use super::environment_error::EnvironmentError;
+#[cfg(not(feature = "containers"))]
+use super::environment_error::FailureKind;
+use super::server::Server;
 
 /// Options for k3s.
 #[derive(Clone, Debug, clap::Args)]
@@ -62,5 +65,5 @@ pub async fn start(options: &K3sOptions, logs: &Path) -> Result<Server, Environm
 pub async fn start(_options: &K3sOptions, _logs: &Path) -> Result<Server, EnvironmentError> {
     let what = "--cluster k3s: this plumbline was built without the cargo feature `containers`";
     let next = "build it with `--features containers`, or choose another --cluster";
-    std::future::ready(Err(EnvironmentError::new(super::FailureKind::Missing, what, next))).await
+    std::future::ready(Err(EnvironmentError::new(FailureKind::Missing, what, next))).await
 }
