@@ -11,9 +11,11 @@ use plumbline::fixture::Fixture;
 use plumbline::transcript::by_object::{by_object, slowest_start};
 
 use super::environment::{CommandArgs, EnvironmentArgs};
+use super::error::CliError;
 use super::guests::FixturesApart;
 use super::select::Selection;
-use super::{CliError, hint, notify, output_file};
+use super::streams::notify;
+use super::{hint, output_file};
 use crate::cluster::ClusterTime;
 use crate::conformance::compare::{CompareOptions, ComparedRun, Comparison, compare};
 use crate::exit::Exit;

@@ -8,10 +8,12 @@ use plumbline::fixture::{Controller, Fixture};
 
 use super::colour::ColourArgs;
 use super::environment::{EnvironmentArgs, SubjectKind};
+use super::error::CliError;
 use super::guests::FixturesApart;
 use super::select::FixturesFolder;
 use super::site::SiteAfterRun;
-use super::{CliError, environment, notify, output_file};
+use super::streams::notify;
+use super::{environment, output_file};
 use crate::conformance::archive::EVIDENCE;
 use crate::conformance::deviations::{self, Deviation};
 use crate::conformance::history;
@@ -263,7 +265,7 @@ fn blank(
 /// Prints the results and the paths of the output files.
 fn summary(writer: &ReportWriter, folder: &Path) -> io::Result<()> {
     let report = writer.report();
-    let mut out = super::stdout();
+    let mut out = super::streams::stdout();
     let claim = &report.implementation;
     let subject = &report.subject;
     writeln!(

@@ -11,10 +11,12 @@ use plumbline::fixture::{Controller, Fixture, Release};
 use plumbline_apiserver::KubernetesVersion;
 use regex::Regex;
 
+use super::error::CliError;
 use super::guests::{self, FixturesApart};
 use super::help::COMMON_HEADING;
+use super::start;
+use super::streams::{notify, notify_all};
 use super::value::ValueError;
-use super::{CliError, notify, notify_all, start};
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
 use crate::cluster::{Cluster, ClusterTime, EmbeddedCluster, RemoteCluster, Role, ServedCluster};
 use crate::conformance::implementation;

@@ -7,9 +7,11 @@ use clap::ValueEnum;
 use plumbline::fixture::Fixture;
 
 use super::environment::EnvironmentArgs;
+use super::error::CliError;
 use super::guests::FixturesApart;
 use super::select::{FixturesFolder, Selection};
-use super::{CliError, notify, output_file, run};
+use super::streams::notify;
+use super::{output_file, run};
 use crate::exit::Exit;
 use crate::html::Html;
 use crate::plan::{Capabilities, Filter, Plan};

@@ -13,10 +13,12 @@ use plumbline::fixture::Fixture;
 use plumbline::fixture::parse::SCENARIO;
 use plumbline::transcript::render::{render, to_text};
 
+use super::error::CliError;
 use super::explore_program::{self, ProgramArgs};
+use super::output_file;
 use super::select::{FixturesFolder, Selection};
+use super::streams::notify;
 use super::value::ValueError;
-use super::{CliError, notify, output_file};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::explore::findings::page::page;
@@ -344,7 +346,7 @@ fn replay(token: &Token, folder: &FixturesFolder, test_bed: &TestBed) -> Result<
         texts = to_text(&render(record.start, &record.initial, entries));
     });
     let verdict = if token.faults.is_empty() { alone } else { result.verdict };
-    let mut out = BufWriter::new(super::stdout());
+    let mut out = BufWriter::new(super::streams::stdout());
     show(&mut out, token, &texts, &verdict)?;
     Ok(if verdict.breaches.is_empty() { Exit::Ok } else { Exit::FixturesFailed })
 }

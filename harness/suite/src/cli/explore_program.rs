@@ -16,10 +16,12 @@ use plumbline::world::server_resources;
 use serde_json::Value;
 
 use super::environment::{self, variable};
+use super::error::CliError;
 use super::explore::{self, ExploreArgs, ExploreFormat};
 use super::manifests::{self, SeedObject};
+use super::streams::notify;
 use super::value::ValueError;
-use super::{CliError, notify, output_file, serve};
+use super::{output_file, serve};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::explore::programs::candidates::FaultProfile;
@@ -554,7 +556,7 @@ fn replay(
 }
 
 fn show(token: &Token, facts: &Facts, breaches: &[plumbline::explore::breach::Breach]) -> io::Result<()> {
-    let mut out = super::stdout();
+    let mut out = super::streams::stdout();
     writeln!(out, "{token}\n\n{}", facts.transcript)?;
     for fault in &facts.idle_faults {
         writeln!(out, "no request met the fault of {fault}")?;

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 
 /// Prints five lines.
 pub(super) fn main() -> io::Result<()> {
-    let mut out = super::stdout();
+    let mut out = super::streams::stdout();
     let version = env!("CARGO_PKG_VERSION");
     write!(
         out,

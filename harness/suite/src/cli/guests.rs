@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::CliError;
+use plumbline_guest::Outcome;
+
+use super::error::CliError;
+use super::streams::notify_all;
 use crate::guest;
 use crate::process::tempdir::RunDir;
 use crate::runner::guests::{FixtureGuests, GuestCommand};
@@ -51,6 +54,12 @@ impl FixturesApart<'_> {
         let command = GuestCommand { program, arguments, logs, temporary, limit };
         Ok(FixtureGuests::new(command, self.texts))
     }
+}
+
+/// Writes the account of a guest's time to standard error, and returns its exit code.
+pub(super) fn report_guest(outcome: &Outcome) -> u8 {
+    notify_all(outcome);
+    outcome.exit_code()
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ pub(super) fn clusters() -> io::Result<()> {
     let usage = "plumbline run|explain|conform|compare --cluster CLUSTER [OPTIONS]";
     let topic = RealClusterArgs::augment_args(Command::new("clusters").disable_help_flag(true));
     let about = "Flags of each kind of cluster; harness/README.md describes the kinds";
-    let mut out = super::stdout();
+    let mut out = super::streams::stdout();
     write!(out, "{}", topic.about(about).override_usage(usage).render_help())?;
     out.flush()
 }

@@ -1,11 +1,10 @@
-//! Command lines to suggest: `explain` with the flags of a run, and the verb that a misspelt word is near to.
+//! The command line to suggest after a failure: `explain` with the flags of the run.
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, CommandFactory as _};
-use plumbline::fixture::error::nearest;
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command};
 
 use super::environment::CommandArgs;
-use super::{Cli, CliError};
+use super::explain::ExplainArgs;
 
 /// Flags of `explain` that select neither the subject nor its cluster nor fixtures.
 const NOT_REPEATED: [&str; 6] = ["fixture_limit", "format", "jobs", "logs", "output", "retries"];
@@ -23,8 +22,7 @@ pub(super) fn flags_about_no_command(given: &ArgMatches) -> String {
 }
 
 fn flags(given: &ArgMatches, is_wanted: impl Fn(&str) -> bool) -> String {
-    let program = Cli::command();
-    let Some(explain) = program.find_subcommand("explain") else { return String::new() };
+    let explain = ExplainArgs::augment_args(Command::new("explain"));
     let words: Vec<String> = explain
         .get_arguments()
         .filter(|argument| !NOT_REPEATED.contains(&argument.get_id().as_str()))
@@ -55,40 +53,13 @@ fn words(argument: &Arg, given: &ArgMatches) -> Vec<String> {
     }
 }
 
-/// Returns the error for a first word that is a verb but for one letter: it would select fixtures whose ids have it.
-pub(super) fn misspelt_verb(word: &str) -> Option<CliError> {
-    let program = Cli::command();
-    let verb = nearest(word, program.get_subcommands().map(Command::get_name))?;
-    (strsim::osa_distance(word, verb) == 1).then(|| {
-        CliError::Usage(format!(
-            "`{word}` is not a verb (did you mean `plumbline {verb}`?); for the fixtures with it in their ids: \
-             plumbline run {word}"
-        ))
-    })
-}
-
-/// Returns the error for a first word that selects no fixture and is near a verb; otherwise `error` itself.
-pub(super) fn verb_instead(error: CliError, first_word: Option<&str>) -> CliError {
-    match error {
-        CliError::IdleFilter { first: Some(word), message } if Some(word.as_str()) == first_word => {
-            let program = Cli::command();
-            let verbs = program.get_subcommands().map(Command::get_name);
-            match nearest(&word, verbs) {
-                Some(verb) => CliError::Usage(format!(
-                    "`{word}` is not a verb and selects no fixture (did you mean `plumbline {verb}`?); see `plumbline --help`"
-                )),
-                None => CliError::IdleFilter { first: Some(word), message },
-            }
-        }
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
     use rstest::rstest;
 
     use super::*;
+    use crate::cli::Cli;
 
     #[rstest]
     #[case::nothing("run ttl", "")]
@@ -137,24 +108,5 @@ mod tests {
         let mut words = shell_words::split(line).expect("words");
         words.sort();
         words
-    }
-
-    #[rstest]
-    #[case::transposed(
-        "explian",
-        Some("explian"),
-        "`explian` is not a verb and selects no fixture (did you mean `plumbline explain`?)"
-    )]
-    #[case::short("lst", Some("lst"), "did you mean `plumbline list`?")]
-    #[case::later_word("explian", Some("ttl"), "selects none")]
-    #[case::no_verb("nonsense", Some("nonsense"), "selects none")]
-    fn misspelt_verbs(#[case] word: &str, #[case] first_word: Option<&str>, #[case] expected: &str) {
-        let error = CliError::IdleFilter { first: Some(word.to_owned()), message: "selects none".to_owned() };
-        let (CliError::Usage(described) | CliError::IdleFilter { message: described, .. }) =
-            verb_instead(error, first_word)
-        else {
-            panic!("another kind of error");
-        };
-        assert!(described.contains(expected), "{described}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plumbline::fixture::{Problems, parse};
 
-use super::CliError;
+use super::error::CliError;
 use super::select::FixturesFolder;
 use crate::exit::Exit;
 
@@ -43,6 +43,6 @@ pub(super) fn main(args: &LintArgs) -> Result<Exit, CliError> {
         return Err(CliError::BadFixtures(Problems(problems)));
     }
     let are = if count == 1 { "fixture is" } else { "fixtures are" };
-    writeln!(super::stdout(), "{count} {are} well formed")?;
+    writeln!(super::streams::stdout(), "{count} {are} well formed")?;
     Ok(Exit::Ok)
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use clap::ValueEnum;
 
-use super::CliError;
+use super::error::CliError;
 use super::select::Selection;
 use crate::exit::Exit;
 use crate::plan::{Capabilities, Plan};
@@ -37,7 +37,7 @@ enum ListFormat {
 pub(super) fn main(args: &ListArgs) -> Result<Exit, CliError> {
     let fixtures = args.select.load()?;
     let plan = args.select.plan(&fixtures, &Capabilities::everything())?;
-    let mut out = io::BufWriter::new(super::stdout());
+    let mut out = io::BufWriter::new(super::streams::stdout());
     let written =
         if args.json || args.format == ListFormat::Json { json(&plan, &mut out) } else { table(&plan, &mut out) };
     written.and_then(|()| out.flush())?;

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use super::CliError;
+use super::error::CliError;
 
 /// The flag of most outputs.
 pub(super) const OUTPUT: &str = "--output";
@@ -22,7 +22,7 @@ pub(super) fn ensure_writable_folder(flag: &str, folder: &Path) -> Result<(), Cl
 
 /// Creates the output: the file of `--output`, or standard output.
 pub(super) fn create(path: Option<&Path>) -> Result<Box<dyn Write>, CliError> {
-    let Some(path) = path else { return Ok(Box::new(BufWriter::new(super::stdout()))) };
+    let Some(path) = path else { return Ok(Box::new(BufWriter::new(super::streams::stdout()))) };
     let file = File::create(path).map_err(|error| unwritable(OUTPUT, path, &error))?;
     Ok(Box::new(BufWriter::new(file)))
 }

@@ -8,10 +8,12 @@ use std::time::Duration;
 use plumbline::fixture::Fixture;
 
 use super::environment::{CommandArgs, EnvironmentArgs};
+use super::error::CliError;
 use super::guests::FixturesApart;
+use super::memory;
 use super::select::Selection;
+use super::streams::notify;
 use super::value::ValueError;
-use super::{CliError, memory, notify};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::process::signals;
@@ -108,7 +110,7 @@ fn repeat(args: &RepeatArgs, rounds: &Rounds, test_bed: &TestBed, explain_flags:
     let runs = result.runs;
     let seconds = result.wall.as_secs();
     let (from, to) = args.jobs.clone().into_inner();
-    let mut out = super::stdout();
+    let mut out = super::streams::stdout();
     let header = format!(
         "{count} fixtures, {runs} runs of each, shuffled (seed {}), {from} to {to} jobs, {seconds} s",
         rounds.seed

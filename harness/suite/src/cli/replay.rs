@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use plumbline::fixture::Fixture;
 
 use super::environment::EnvironmentArgs;
+use super::error::CliError;
 use super::guests::FixturesApart;
-use super::{CliError, notify};
+use super::streams::notify;
 use crate::conformance::archive::EvidenceSource;
 use crate::conformance::evidence::{self, FixtureEvidence, ORIGIN_VERSION, RunOrigin};
 use crate::exit::Exit;
@@ -57,7 +58,7 @@ pub(super) fn main(args: &ReplayArgs) -> Result<Exit, CliError> {
     environment.close()?;
     let report = report?;
     let mut exit = Exit::Ok;
-    let mut out = super::stdout();
+    let mut out = super::streams::stdout();
     for before in &evidence {
         let now = report.fixtures.iter().find(|one| one.id == before.fixture);
         let now = now.ok_or_else(|| CliError::Nothing(format!("{} did not run", before.fixture)))?;

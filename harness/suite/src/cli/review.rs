@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use super::colour::ColourArgs;
-use super::{CliError, output_file};
+use super::error::CliError;
+use super::output_file;
 use crate::exit::Exit;
 use crate::git::GitError;
 use crate::review::groups;

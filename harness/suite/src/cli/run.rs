@@ -9,9 +9,10 @@ use serde::de::DeserializeOwned;
 
 use super::colour::ColourArgs;
 use super::environment::{Environment, EnvironmentArgs};
+use super::error::CliError;
 use super::guests::FixturesApart;
 use super::select::Selection;
-use super::{CliError, memory, output_file, replay, watch, wrap};
+use super::{memory, output_file, replay, watch, wrap};
 use crate::conformance::evidence::EvidenceRecorder;
 use crate::exit::Exit;
 use crate::html::{Html, history};

@@ -2,12 +2,12 @@
 
 use std::io::Write as _;
 
-use super::CliError;
+use super::error::CliError;
 use crate::exit::Exit;
 use crate::fixtures::json_schema;
 
 /// Prints the schema.
 pub(super) fn main() -> Result<Exit, CliError> {
-    writeln!(super::stdout(), "{:#}", json_schema::document())?;
+    writeln!(super::streams::stdout(), "{:#}", json_schema::document())?;
     Ok(Exit::Ok)
 }

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use clap::Args;
 use plumbline::fixture::{Fixture, Level, parse};
 
-use super::CliError;
+use super::error::CliError;
 use super::value::ValueError;
 use crate::catalogue;
 use crate::fixtures::embedded;

@@ -314,7 +314,7 @@ pub(super) async fn start(args: &ServeArgs) -> Result<RunningServer, ServeError>
         (WorldError::Rule(unfit), Some(path)) => ServeError::File { path: path.clone(), why: unfit.to_string() },
         (error, _) => error.into(),
     })?;
-    super::notify(&absent);
+    super::streams::notify(&absent);
     Ok(RunningServer { handler, listening, kubeconfig })
 }
 
@@ -446,7 +446,10 @@ impl ServeArgs {
                 }
                 if server.clock().elapsed().saturating_sub(reported) >= PROGRESS_PERIOD {
                     reported = server.clock().elapsed();
-                    super::notify(&format!("--seed-from {}: {number} of {all} objects checked", path.display()));
+                    super::streams::notify(&format!(
+                        "--seed-from {}: {number} of {all} objects checked",
+                        path.display()
+                    ));
                 }
                 let refused =
                     |why: &dyn std::fmt::Display| ServeError::Object { from: from.clone(), why: why.to_string() };

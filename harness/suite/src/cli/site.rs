@@ -3,7 +3,8 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::{CliError, notify};
+use super::error::CliError;
+use super::streams::notify;
 use crate::conformance::publish;
 use crate::exit::Exit;
 use crate::plural::counted;
@@ -55,7 +56,7 @@ fn make(reports: &[PublishedReport], out: &Path) -> Result<(), CliError> {
     let page = out.join("index.html");
     let count = files.len();
     writeln!(
-        super::stdout(),
+        super::streams::stdout(),
         "{}: {} from {}",
         page.display(),
         counted(count as u64, "file"),

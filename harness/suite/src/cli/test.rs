@@ -17,9 +17,11 @@ use plumbline_apiserver::listener::write_private_file;
 use plumbline_guest::{Epoch, Outcome};
 use tokio_util::sync::CancellationToken;
 
+use super::error::CliError;
+use super::guests::report_guest;
+use super::output_file;
 use super::serve::{self, ServeArgs};
 use super::value::ValueError;
-use super::{CliError, output_file, report_guest};
 use crate::duration::parse_duration;
 use crate::guest::{self, ProgramTime};
 
@@ -203,7 +205,7 @@ async fn serve_and_run(args: &TestArgs) -> Result<u8, CliError> {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            super::notify(&format!(
+            super::streams::notify(&format!(
                 "plumbline: unable to start {}: {error}; the words after -- are a program and its arguments",
                 program.display()
             ));
@@ -270,7 +272,7 @@ fn show(args: &TestArgs, transcript: &str, start: &str, end: Option<&str>) -> Re
     let Some(end) = end else { return Ok(()) };
     let lines = without_heartbeats(transcript.strip_prefix(start).unwrap_or(transcript));
     if lines.is_empty() {
-        super::notify(&format!("plumbline: {end}; nothing has happened in the cluster since its start"));
+        super::streams::notify(&format!("plumbline: {end}; nothing has happened in the cluster since its start"));
         return Ok(());
     }
     let left_out = lines.len().saturating_sub(SHOWN);
@@ -284,6 +286,8 @@ fn show(args: &TestArgs, transcript: &str, start: &str, end: Option<&str>) -> Re
         None => (*line).to_owned(),
     };
     let text = lines.get(left_out..).unwrap_or_default().iter().map(cut).collect::<Vec<_>>().join("\n");
-    super::notify(&format!("plumbline: {end}; the transcript of the cluster since its start{heading}:\n{text}"));
+    super::streams::notify(&format!(
+        "plumbline: {end}; the transcript of the cluster since its start{heading}:\n{text}"
+    ));
     Ok(())
 }

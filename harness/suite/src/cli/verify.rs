@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plumbline::fixture::{Fixture, parse};
 
-use super::CliError;
+use super::error::CliError;
 use super::select::FixturesFolder;
 use crate::conformance::history::{self, FormerFixturesError};
 use crate::conformance::profile::Profiles;
@@ -109,7 +109,7 @@ pub(super) fn publish(args: &PublishArgs) -> Result<Exit, CliError> {
         PublishError::Refused(_) => CliError::Refuted(error.to_string()),
         PublishError::Io { .. } => CliError::environment(error),
     })?;
-    writeln!(super::stdout(), "{}", home.join(YAML).display())?;
+    writeln!(super::streams::stdout(), "{}", home.join(YAML).display())?;
     Ok(Exit::Ok)
 }
 
@@ -170,7 +170,7 @@ fn checked(path: &Path, reference: &ReferenceFixtures) -> Result<ConsistentRepor
 impl ConsistentReport {
     fn describe(&self, path: &Path) -> Result<(), CliError> {
         let Self { report, suite, evidence } = self;
-        let mut out = super::stdout();
+        let mut out = super::streams::stdout();
         let name = path.display();
         let fixtures = report.fixtures.len();
         writeln!(out, "{name} is consistent: {fixtures} fixtures, suite {suite}, {}", report.digest)?;

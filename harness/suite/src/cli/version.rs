@@ -4,7 +4,8 @@ use std::io::Write as _;
 
 use serde_json::json;
 
-use super::{CliError, stdout};
+use super::error::CliError;
+use super::streams::stdout;
 use crate::exit::Exit;
 use plumbline_apiserver::KubernetesVersion;
 

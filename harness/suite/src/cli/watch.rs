@@ -13,8 +13,9 @@ use plumbline::fixture::{Fixture, parse};
 use plumbline::time::Stopwatch;
 
 use super::environment::Environment;
+use super::error::CliError;
 use super::run::{RunArgs, exit, run_once};
-use super::{CliError, notify as say};
+use super::streams::notify as say;
 use crate::exit::Exit;
 use crate::process::signals;
 

@@ -34,9 +34,6 @@ const PACKAGES: [(&str, &[&str]); 8] = [
     ("harness/xtask", &["plumbline", "plumbline-apiserver", "plumbline-suite"]),
 ];
 
-/// Modules, below the source folder of their crate, in which imports by a file from its own parts do not count yet.
-const WITH_FILE_CIRCLES: [(&str, &str); 1] = [("harness/suite/src", "cli")];
-
 /// A source file of a crate; its path is below the source folder.
 struct Source(SourceFile);
 
@@ -222,15 +219,8 @@ fn paths(text: &str) -> Vec<Vec<&str>> {
     }
 }
 
-/// Says whether imports by a file from its own parts count.
-#[derive(Clone, Copy, PartialEq)]
-enum Parts {
-    Count,
-    DoNotCount,
-}
-
 /// Builds the graph of the files of a module. A path is one to the deepest file on it.
-fn file_graph(sources: &[Source], top: &str, parts: Parts) -> Graph {
+fn file_graph(sources: &[Source], top: &str) -> Graph {
     let tests: BTreeSet<Vec<&str>> = sources.iter().flat_map(Source::test_modules).collect();
     let inside: Vec<&Source> = sources
         .iter()
@@ -242,13 +232,9 @@ fn file_graph(sources: &[Source], top: &str, parts: Parts) -> Graph {
         let module = source.module();
         let imports = graph.entry(module.join("::")).or_default();
         let code = source.code();
-        let is_import = |target: &[&str]| match parts {
-            Parts::Count => target != module,
-            Parts::DoNotCount => !target.starts_with(&module),
-        };
         for path in absolute_paths(&code, &module, &files) {
             let file = (1..=path.len()).rev().find(|length| files.contains(&path[..*length]));
-            let Some(target) = file.map(|length| &path[..length]).filter(|target| is_import(target)) else { continue };
+            let Some(target) = file.map(|length| &path[..length]).filter(|target| *target != module) else { continue };
             imports.entry(target.join("::")).or_insert_with(|| source.0.path.clone());
         }
     }
@@ -356,18 +342,13 @@ fn files_of_a_module_import_each_other_in_pairs_at_most() {
         let modules: BTreeSet<&str> = sources.iter().filter_map(|source| source.module().first().copied()).collect();
         let mut edges = 0;
         for module in modules {
-            let parts = if WITH_FILE_CIRCLES.contains(&(name, module)) { Parts::DoNotCount } else { Parts::Count };
-            let graph = file_graph(&sources, module, parts);
+            let graph = file_graph(&sources, module);
             edges += graph.values().map(BTreeMap::len).sum::<usize>();
             for circle in circles(&graph).into_iter().filter(|circle| circle.len() > PAIR) {
                 offences.push(format!("{name}: {}{}", circle.join(", "), imports(&graph, &circle)));
             }
         }
         assert!(edges > 2, "{name}: the search is broken");
-    }
-    for (name, module) in WITH_FILE_CIRCLES {
-        let is_there = sources_of(name).iter().any(|source| source.module() == [module]);
-        assert!(is_there, "{name} has no module {module}");
     }
     assert!(offences.is_empty(), "files import each other in circles:\n  {}", offences.join("\n  "));
 }
@@ -382,14 +363,11 @@ fn circles_of_files_are_found() {
         ("a/d.rs", "use super::c::X;\n"),
         ("a/e.rs", "pub(in crate::a) fn f() {}\n#[cfg(all(test, unix))]\nmod tests {\n    use super::super::b;\n}\n"),
     ]);
-    let graph = file_graph(&files, "a", Parts::Count);
+    let graph = file_graph(&files, "a");
     assert_eq!(graph["a::e"].keys().count(), 0);
     assert_eq!(circles(&graph), BTreeSet::from([vec!["a", "a::b", "a::c", "a::d"]]));
     assert_eq!(graph["a::b"].keys().collect::<Vec<_>>(), ["a::c", "a::d"]);
     assert_eq!(graph["a::c"].keys().collect::<Vec<_>>(), ["a"]);
-    let graph = file_graph(&files, "a", Parts::DoNotCount);
-    assert_eq!(circles(&graph), BTreeSet::new());
-    assert_eq!(graph["a::b"].keys().collect::<Vec<_>>(), ["a::c", "a::d"]);
 }
 
 #[test]

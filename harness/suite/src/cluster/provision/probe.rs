@@ -12,6 +12,8 @@ use serde_json::Value;
 use super::environment_error::{EnvironmentError, FailureKind};
 use crate::cluster::error_chain::chain;
 
+/// Pause between two checks of something that is not ready yet.
+pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// Time limit for one request.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
@@ -147,6 +149,3 @@ mod tests {
         }
     }
 }
-
-/// Pause between two checks of something that is not ready yet.
-pub(super) const PAUSE: Duration = Duration::from_millis(100);
