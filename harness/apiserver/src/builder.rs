@@ -107,13 +107,7 @@ impl ApiServerBuilder {
         self
     }
 
-    /// Enables an admission plugin. By default all are enabled, except `ServiceAccount`.
-    pub fn enable_plugin(mut self, plugin: AdmissionPlugin) -> Self {
-        self.disabled.get_or_insert_with(AdmissionPlugin::disabled_by_default).retain(|disabled| *disabled != plugin);
-        self
-    }
-
-    /// Disables an admission plugin.
+    /// Disables an admission plugin. By default all are enabled, except `ServiceAccount`.
     pub fn disable_plugin(mut self, plugin: AdmissionPlugin) -> Self {
         self.disabled.get_or_insert_with(AdmissionPlugin::disabled_by_default).push(plugin);
         self

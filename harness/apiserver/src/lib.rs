@@ -32,7 +32,7 @@
 //! | its options | [`AdmissionPlugin`], [`HistoryLimits`], [`RecordMode`], [`KubernetesVersion`], [`UnknownVersion`] |
 //! | its reported version, its audit log, users | [`ReportedVersion`], [`AuditLog`], [`ClientUsers`] |
 //! | its signer of certificates | [`CertificateAuthority`] |
-//! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`], [`FieldsError`] |
+//! | objects | [`ResourceId`], [`StoredObject`], [`json`]; errors of seeding: [`SeedError`] |
 //! | requests, replies | [`ApiRequest`], [`Reply`], [`ReplyBody`], [`Status`]; their parts: [`request`], [`status`] |
 //! | time, the record of requests and changes | [`clock`], [`record`] |
 //! | transports | [`service`] (in process, virtual time), `listener` (sockets, wall time) |
@@ -172,7 +172,7 @@ pub use audit::AuditLog;
 pub use builder::ApiServerBuilder;
 pub use registry::AdmissionPlugin;
 pub use request::{ApiRequest, Reply, ReplyBody};
-pub use seed::{FieldsError, SeedError};
+pub use seed::SeedError;
 pub use server::{ApiServer, ApiServerConfig, ClientUsers, RecordMode};
 pub use status::Status;
 pub use store::{HistoryLimits, ResourceId, StoredObject};

@@ -52,16 +52,6 @@ pub enum SeedError {
     Json(#[from] serde_json::Error),
 }
 
-/// An object has unknown fields, or fields of wrong types.
-#[derive(Debug, thiserror::Error)]
-#[error("{kind}: {reason}")]
-pub struct FieldsError {
-    /// `kind` of the object.
-    pub kind: String,
-    /// The fields, and the reason of each.
-    pub reason: String,
-}
-
 impl ApiServer {
     /// Puts objects into the store as the initial state of a test: defaulted, with uid and creationTimestamp if they
     /// lack them, but without admission, validation, managed fields and transcript entries. Replaces existing objects.
@@ -151,22 +141,6 @@ impl ApiServer {
     /// Like [`ApiServer::seed`], and [`SeedError::Json`] for an object that has no JSON form.
     pub fn seed_objects(&self, objects: impl IntoIterator<Item: Serialize>) -> Result<(), SeedError> {
         objects.into_iter().try_for_each(|object| self.seed([serde_json::to_value(object)?]))
-    }
-
-    /// Decodes an object strictly, as kube-apiserver does with `fieldValidation=Strict`. [`ApiServer::seed`] does not
-    /// check fields; call this first where objects come from a user's files. An object of a kind that is not served
-    /// passes.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error that lists the unknown, duplicate and wrongly typed fields.
-    pub fn check_fields(&self, object: &serde_json::Value) -> Result<(), FieldsError> {
-        let text = |field: &str| object.get(field).and_then(serde_json::Value::as_str).unwrap_or_default();
-        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
-        let registry = self.registry();
-        let Some(kind) = registry.resource_for_kind(group, version, text("kind")) else { return Ok(()) };
-        let decoded = decoded(kind, &object.clone().into());
-        decoded.map(drop).map_err(|reason| FieldsError { kind: kind.kind.to_string(), reason })
     }
 
     fn seed_one(&self, registry: &Registry, mut object: Value, as_created: bool) -> Result<(), SeedError> {

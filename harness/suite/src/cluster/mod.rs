@@ -27,7 +27,6 @@ mod subject_endpoint;
 pub use call::{Answer, Call};
 pub use embedded::EmbeddedCluster;
 pub use error::{ClusterError, SeedError};
-pub(crate) use error_chain::chain;
 pub use remote::RemoteCluster;
 pub use role::{Role, RoleError};
 pub use sandbox::{Access, Cluster, ClusterTime, Sandbox};

@@ -32,7 +32,6 @@ const API_SERVER_NAMES: &[&str] = &[
     "AuditLog",
     "CertificateAuthority",
     "ClientUsers",
-    "FieldsError",
     "HistoryLimits",
     "KubernetesVersion",
     "RecordMode",
