@@ -1,4 +1,5 @@
-//! The server, as far as admission needs it.
+//! The server, as far as admission needs it: what upstream's plugins get from
+//! `staging/src/k8s.io/apiserver/pkg/admission/initializer`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Objects that mutations made, decoded again as the kind that is admitted.
+//! Objects that mutations made, decoded again as the kind that is admitted. Follows
+//! `plugin/webhook/mutating/dispatcher.go` in `staging/src/k8s.io/apiserver/pkg/admission`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The entries of managedFields of the objects that kube-apiserver creates.
+//! The entries of managedFields of the objects that `pkg/controlplane` of kube-apiserver creates.
 
 use serde_json::{Value, json};
 

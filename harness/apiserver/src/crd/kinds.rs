@@ -1,4 +1,6 @@
-//! The kinds of a definition as resources.
+//! The kinds of a definition as resources:
+//! `pkg/apiserver/{customresource_handler,customresource_discovery_controller}.go` in
+//! `staging/src/k8s.io/apiextensions-apiserver`.
 
 use std::sync::Arc;
 

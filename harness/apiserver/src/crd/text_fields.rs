@@ -1,4 +1,5 @@
-//! Fields of definitions that are strings.
+//! Strings in definitions, whose fields `pkg/apis/apiextensions/v1/types.go` in
+//! `staging/src/k8s.io/apiextensions-apiserver` declares.
 
 use crate::json::Value;
 use crate::registry::StaticStr;

@@ -1,4 +1,5 @@
-//! Converters of objects to the other versions of their kind.
+//! Converters of objects to the other versions of their kind. Follows `versionconverter.go` in
+//! `staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal`.
 
 use std::fmt::Debug;
 use std::sync::Arc;

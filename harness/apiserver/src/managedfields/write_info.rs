@@ -1,4 +1,5 @@
-//! The attributes of a write that determine field ownership.
+//! The attributes of a write that determine field ownership: the parameters of `fieldmanager.go` in
+//! `staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal`.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,5 @@
-//! Requests to targets, and the answers of webhooks.
+//! Requests to targets, and the answers of webhooks: `Request` and `Result` of
+//! `staging/src/k8s.io/client-go/rest/request.go`.
 
 use bytes::Bytes;
 

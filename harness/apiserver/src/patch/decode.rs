@@ -1,4 +1,5 @@
-//! Bodies of patches that must be objects.
+//! Bodies of patches that must be objects, as `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go` decodes
+//! them.
 
 use crate::json::{Map, Value};
 use crate::schema::decode_untyped;

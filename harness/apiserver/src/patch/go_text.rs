@@ -1,4 +1,5 @@
-//! Decoded JSON values as Go prints them in messages of errors.
+//! Decoded JSON values as Go prints them in messages of errors, such as those of
+//! `staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go`.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! The types of a schema: objects with declared fields, lists, maps and scalars.
+//! The types of a schema: objects with declared fields, lists, maps and scalars. What server-side apply needs of them
+//! is in `schema/elements.go` of `sigs.k8s.io/structured-merge-diff/v6`.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,5 @@
-//! Connections that leave HTTP: the handshake, the reply with code 101, and its handler.
+//! Connections that leave HTTP: the handshake, the reply with code 101, and its handler. Follows `hybi.go` of
+//! `golang.org/x/net/websocket`.
 
 use std::future::Future;
 use std::pin::Pin;

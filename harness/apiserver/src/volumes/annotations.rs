@@ -1,4 +1,5 @@
-//! Annotations of claims and volumes, and names of provisioners.
+//! Annotations of claims and volumes, and names of provisioners; upstream has most of them in
+//! `staging/src/k8s.io/component-helpers/storage/volume`.
 
 /// The annotation of a claim that waits for its pod: the node that the scheduler has chosen (`AnnSelectedNode`).
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";

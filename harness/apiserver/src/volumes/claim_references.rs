@@ -1,4 +1,5 @@
-//! References to claims: those of pods, and that of a volume.
+//! References to claims: those of pods, as in `pkg/controller/volume/pvcprotection/pvc_protection_controller.go`, and
+//! that of a volume.
 
 use crate::json::Value;
 use crate::json::fields::array_field;

@@ -1,4 +1,5 @@
-//! The API access of one controller in one namespace.
+//! The API access of one controller in one namespace. Follows `pkg/controller/controller_utils.go` and
+//! `pkg/controller/controller_ref_manager.go`.
 
 use std::sync::Arc;
 

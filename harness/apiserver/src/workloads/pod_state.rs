@@ -1,4 +1,4 @@
-//! Pods that are active, ready or available.
+//! Pods that are active, ready or available: `pkg/api/v1/pod/util.go`.
 
 use jiff::Timestamp;
 

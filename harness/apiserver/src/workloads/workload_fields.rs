@@ -1,4 +1,4 @@
-//! Numbers in workloads.
+//! Numbers in workloads, whose fields `staging/src/k8s.io/api/apps/v1/types.go` declares.
 
 use std::time::Duration;
 

@@ -14,7 +14,6 @@ use regex::Regex;
 use super::error::CliError;
 use super::guests::{self, FixturesApart};
 use super::help::COMMON_HEADING;
-use super::start;
 use super::streams::{notify, notify_all};
 use super::value::ValueError;
 use crate::cluster::provision::{RealCluster, envtest, k3s, kind, kubeconfig};
@@ -582,7 +581,7 @@ impl EnvironmentArgs {
             Some(signal) => format!("interrupted by {signal} before the first fixture"),
             None => format!(
                 "{name} does not start, so no fixture was run: {why}\n  next: {}",
-                start::after_start(self.command(), &why)
+                super::start::after_start(self.command(), &why)
             ),
         };
         if let Err(why) = test_bed.cluster.stop() {

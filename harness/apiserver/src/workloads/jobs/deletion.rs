@@ -1,4 +1,4 @@
-//! Deletion of jobs and of their pods.
+//! Deletion of jobs and of their pods, for `pkg/controller/{job,cronjob}`.
 
 use super::super::namespace_controller::NamespaceController;
 use crate::json::{Value, json};

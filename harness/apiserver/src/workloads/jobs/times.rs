@@ -1,4 +1,4 @@
-//! Times in jobs, and the pause before another try.
+//! Times in jobs, and the pause before another try, for `pkg/controller/{job,cronjob}`.
 
 use std::time::Duration;
 

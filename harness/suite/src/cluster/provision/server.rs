@@ -36,8 +36,8 @@ pub struct Server {
 pub struct Bystanders {
     /// A scheduler, which binds pods without a node.
     pub scheduler: bool,
-    /// The controllers in [`MEDDLERS`](super::built_in_controllers::MEDDLERS), which create pods for owners, collect garbage and taint nodes without a
-    /// kubelet.
+    /// Controllers that create pods for owners, collect garbage and taint nodes without a kubelet:
+    /// [`MEDDLERS`](super::built_in_controllers::MEDDLERS).
     pub meddlers: bool,
 }
 
@@ -60,8 +60,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// Returns [`FailureKind::Failed`](super::FailureKind::Failed) for what could not be stopped cleanly; it is gone nevertheless unless the
-    /// message says otherwise.
+    /// Returns [`FailureKind::Failed`](super::FailureKind::Failed) for what could not be stopped cleanly; it is gone
+    /// nevertheless unless the message says otherwise.
     pub async fn stop(self) -> Result<(), EnvironmentError> {
         self.started.stop().await
     }
