@@ -178,7 +178,7 @@ fn what_was_created_too_often_is_found_although_it_is_gone() {
 
 #[test]
 fn a_world_that_runs_away_is_a_finding() {
-    let error = Explorer::new().runs(2).explore(async |t| {
+    let error = Explorer::new().runs(20).explore(async |t| {
         t.run("runner", run_away)?;
         t.advance(seconds(5)).await
     });
