@@ -6,6 +6,7 @@
 
 mod document;
 mod health;
+pub(crate) mod openid;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderName, Method};
@@ -17,7 +18,6 @@ use super::negotiate::{self, MEDIA_TYPES, MediaType, to_yaml};
 use super::registry::Registry;
 use super::request::{ApiRequest, Reply};
 use super::status::Status;
-use crate::json::json;
 
 /// Media type of aggregated discovery.
 pub(crate) const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -48,15 +48,6 @@ pub(crate) fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply
         [endpoint @ ("healthz" | "livez" | "readyz"), check @ ..] => {
             Some(health::respond(endpoint, &check.join("/"), &request.query))
         }
-        [".well-known", "openid-configuration"] => {
-            Some(check_route(request, &["application/json"], || cacheable(Reply::json(200, openid(request)))))
-        }
-        ["openid", "v1", "jwks"] => Some(check_route(request, &[KEY_SET], || {
-            // Tokens of service accounts are signed with a symmetric key, so there is no public key to publish.
-            let mut reply = cacheable(Reply::json(200, json!({"keys": []}).to_string()));
-            reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(KEY_SET));
-            reply
-        })),
         _ => {
             tracing::info!(
                 path = request.path,
@@ -65,27 +56,6 @@ pub(crate) fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply
             Some(page_not_found())
         }
     }
-}
-
-/// Media type of a JSON Web Key Set.
-const KEY_SET: &str = "application/jwk-set+json";
-
-/// The OpenID configuration of the issuer of service account tokens.
-fn openid(request: &ApiRequest) -> Vec<u8> {
-    let document = json!({
-        "issuer": super::authn::ISSUER,
-        "jwks_uri": format!("https://{}/openid/v1/jwks", host(request)),
-        "response_types_supported": ["id_token"],
-        "subject_types_supported": ["public"],
-        "id_token_signing_alg_values_supported": ["HS256"],
-    });
-    let order = ["issuer", "jwks_uri", "response_types_supported", "subject_types_supported"];
-    go_json::encode_in_order(&document, &order)
-}
-
-fn cacheable(mut reply: Reply) -> Reply {
-    reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
-    reply
 }
 
 /// Returns the resources of a group and version. Upstream serves those of definitions without going through its router.
@@ -256,7 +226,7 @@ fn root_paths(registry: &Registry) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json::Value;
+    use crate::json::{Value, json};
     use crate::request::ReplyBody;
     use rstest::rstest;
 

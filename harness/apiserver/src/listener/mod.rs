@@ -216,7 +216,7 @@ impl RequestHandler for ApiServer {
     }
 
     fn rekey(&self, token: &str) {
-        self.tokens().rekey(token.as_bytes());
+        self.tokens().rekey(token);
     }
 
     fn issued_token(&self, token: &str) -> bool {

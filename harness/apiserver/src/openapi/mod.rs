@@ -7,6 +7,7 @@
 mod custom;
 mod paths;
 mod protobuf;
+mod protobuf_v3;
 mod root_documents;
 mod types;
 
@@ -186,7 +187,8 @@ fn v3_reply(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
             Arc::new(EncodedDocument { hash: document_hash(&bytes), bytes })
         }
     };
-    match accepted(request, &protobuf::ACCEPTED_V3) {
+    let chosen = accepted(request, &protobuf_v3::ACCEPTED);
+    match chosen {
         AcceptedEncoding::Nothing => return without_content(406),
         AcceptedEncoding::Unread => return without_content(200),
         AcceptedEncoding::Json | AcceptedEncoding::Protobuf => {}
@@ -202,9 +204,15 @@ fn v3_reply(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
         moved
     } else if request.header(IF_NONE_MATCH) == etag {
         Reply::json(304, "")
+    } else if chosen == AcceptedEncoding::Protobuf {
+        let value = serde_json::from_slice(&document.bytes).unwrap_or_default();
+        Reply::json(200, protobuf_v3::document(&value))
     } else {
         Reply::json(200, document.bytes.clone())
     };
+    if chosen == AcceptedEncoding::Protobuf {
+        reply.headers.insert(CONTENT_TYPE, HeaderValue::from_static(protobuf_v3::MEDIA_TYPE));
+    }
     if wanted == document.hash {
         reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
     }
@@ -352,6 +360,7 @@ mod tests {
     #[case("text/html, */*;q=0.1", 200, 200)]
     #[case("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", 200, 406)]
     #[case("application/com.github.proto-openapi.spec.v3@v1.0+protobuf", 406, 200)]
+    #[case("application/com.github.proto-openapi.spec.v3.v1.0+protobuf,application/json", 200, 200)]
     #[case("application/yaml", 406, 406)]
     #[case("text/html", 406, 406)]
     #[case("garbage", 406, 200)]
@@ -363,6 +372,9 @@ mod tests {
             let reply = respond(&registry, &request).unwrap();
             assert_eq!(reply.status, expected, "{path}");
             assert_eq!(reply.headers[VARY], "Accept");
+            if accept.contains("spec.v3") && reply.status == 200 && path.contains("v3") {
+                assert_eq!(reply.headers[CONTENT_TYPE], protobuf_v3::MEDIA_TYPE);
+            }
         }
     }
 

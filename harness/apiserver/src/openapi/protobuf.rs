@@ -15,15 +15,9 @@ pub(super) const MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v
 /// Media types by which clients request it; kubectl uses the older one, with `@`.
 pub(super) const ACCEPTED_V2: [&str; 2] = ["application/com.github.proto-openapi.spec.v2@v1.0+protobuf", MEDIA_TYPE];
 
-/// Media types of the documents of v3, which are sent as JSON to clients that request these.
-pub(super) const ACCEPTED_V3: [&str; 2] = [
-    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf",
-    "application/com.github.proto-openapi.spec.v3.v1.0+protobuf",
-];
-
 /// A message being encoded.
 #[derive(Default)]
-struct MessageWriter(Vec<u8>);
+pub(super) struct MessageWriter(Vec<u8>);
 
 impl MessageWriter {
     fn varint(&mut self, mut number: u64) {
@@ -40,25 +34,34 @@ impl MessageWriter {
         self.0.extend_from_slice(content);
     }
 
-    fn text(&mut self, field: u64, content: &str) {
+    /// Appends the fields of another message.
+    pub(super) fn append(&mut self, other: &Self) {
+        self.0.extend_from_slice(&other.0);
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    pub(super) fn text(&mut self, field: u64, content: &str) {
         self.bytes(field, content.as_bytes());
     }
 
-    fn message(&mut self, field: u64, content: &MessageWriter) {
+    pub(super) fn message(&mut self, field: u64, content: &MessageWriter) {
         self.bytes(field, &content.0);
     }
 
-    fn flag(&mut self, field: u64, on: bool) {
+    pub(super) fn flag(&mut self, field: u64, on: bool) {
         self.varint(field << 3);
         self.varint(on.into());
     }
 
-    fn number(&mut self, field: u64, number: i64) {
+    pub(super) fn number(&mut self, field: u64, number: i64) {
         self.varint(field << 3);
         self.varint(number.cast_unsigned());
     }
 
-    fn double(&mut self, field: u64, number: f64) {
+    pub(super) fn double(&mut self, field: u64, number: f64) {
         self.varint(field << 3 | 1);
         self.0.extend_from_slice(&number.to_le_bytes());
     }
@@ -181,7 +184,7 @@ fn type_item(of: &Value) -> MessageWriter {
 }
 
 /// Encodes a value as YAML.
-fn any(value: &Value) -> MessageWriter {
+pub(super) fn any(value: &Value) -> MessageWriter {
     let mut encoded = MessageWriter::default();
     encoded.text(2, &yaml::to_string(value));
     encoded

@@ -3,8 +3,10 @@
 //! `staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go` of Kubernetes 1.36.
 //!
 //! The administrator and the service accounts of kube-system may do everything; other accounts need stored roles
-//! (`handlers/authorization.rs`). Tokens are JSON Web Tokens signed with HS256 by a key of the server. They become
+//! (`handlers/authorization.rs`). Tokens are JSON Web Tokens signed by a key of the server ([`token_key`]). They become
 //! invalid when they expire, and when their account or the object they are bound to is deleted.
+
+mod token_key;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +14,13 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use parking_lot::RwLock;
-use ring::hmac;
 
 #[cfg(test)]
 pub(crate) use super::user::NO_USER;
 pub(crate) use super::user::UserInfo;
 use crate::json::fields::str_field;
 use crate::json::{Value, json};
+use token_key::TokenKey;
 
 /// Issuer and only audience of the tokens.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
@@ -123,41 +125,72 @@ impl Claims {
     }
 }
 
+/// Most tokens that are remembered.
+const MAX_KNOWN: usize = 1000;
+
 /// Issues and verifies tokens. Clones share the key.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenIssuer {
-    key: Arc<RwLock<hmac::Key>>,
+    state: Arc<RwLock<IssuerState>>,
+}
+
+#[derive(Debug)]
+struct IssuerState {
+    key: TokenKey,
+    /// Tokens whose signature was verified, since clients send the same one with each request.
+    known: BTreeMap<String, Claims>,
 }
 
 impl TokenIssuer {
-    /// Creates an issuer with this signing key.
-    pub(crate) fn new(key: &[u8]) -> Self {
-        Self { key: Arc::new(RwLock::new(hmac::Key::new(hmac::HMAC_SHA256, key))) }
+    /// Creates an issuer whose key follows from a seed, so that runs repeat.
+    pub(crate) fn new(seed: &[u8]) -> Self {
+        Self { state: Arc::new(RwLock::new(IssuerState { key: TokenKey::of_seed(seed), known: BTreeMap::new() })) }
     }
 
-    /// Replaces the key of a listener: tokens issued before become invalid.
+    /// Sets the key of a listener with this token: tokens issued before become invalid.
     #[cfg(feature = "listener")]
-    pub(crate) fn rekey(&self, key: &[u8]) {
-        *self.key.write() = hmac::Key::new(hmac::HMAC_SHA256, key);
+    pub(crate) fn rekey(&self, token: &str) {
+        *self.state.write() = IssuerState { key: TokenKey::of_listener(token), known: BTreeMap::new() };
     }
 
     /// Issues a token with these claims.
     pub(crate) fn sign(&self, claims: &Claims) -> String {
         let encode = |part: &Value| URL_SAFE_NO_PAD.encode(part.to_string());
-        let text = format!("{}.{}", encode(&json!({"alg": "HS256", "typ": "JWT"})), encode(&claims.to_json()));
-        let key = self.key.read();
-        let signature = URL_SAFE_NO_PAD.encode(hmac::sign(&key, text.as_bytes()));
+        let state = self.state.read();
+        let header = json!({"alg": state.key.algorithm(), "kid": state.key.id()});
+        let text = format!("{}.{}", encode(&header), encode(&claims.to_json()));
+        let signature = URL_SAFE_NO_PAD.encode(state.key.sign(text.as_bytes()));
         format!("{text}.{signature}")
     }
 
     /// Returns the claims of a token; `None` unless this server signed it.
     pub(crate) fn read(&self, token: &str) -> Option<Claims> {
+        if let Some(claims) = self.state.read().known.get(token) {
+            return Some(claims.clone());
+        }
         let (text, signature) = token.rsplit_once('.')?;
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
-        let key = self.key.read();
-        hmac::verify(&key, text.as_bytes(), &signature).ok()?;
+        if !self.state.read().key.verifies(text.as_bytes(), &signature) {
+            return None;
+        }
         let claims = URL_SAFE_NO_PAD.decode(text.split_once('.')?.1).ok()?;
-        Claims::from_json(&serde_json::from_slice(&claims).ok()?)
+        let claims = Claims::from_json(&serde_json::from_slice(&claims).ok()?)?;
+        let mut state = self.state.write();
+        if state.known.len() >= MAX_KNOWN {
+            state.known.clear();
+        }
+        state.known.insert(token.to_owned(), claims.clone());
+        Some(claims)
+    }
+
+    /// Returns the algorithm of signatures, as JSON Web Tokens name it.
+    pub(crate) fn algorithm(&self) -> &'static str {
+        self.state.read().key.algorithm()
+    }
+
+    /// Returns the public key as a JSON Web Key.
+    pub(crate) fn public_key(&self) -> Value {
+        self.state.read().key.public_key()
     }
 }
 
@@ -187,8 +220,16 @@ mod tests {
         assert_eq!(TokenIssuer::new(b"two").read(&token), None);
         let forged = token.replacen('.', ".e30", 1);
         assert_eq!(tokens.read(&forged), None);
-        tokens.rekey(b"two");
+        tokens.rekey("two");
         assert_eq!(tokens.read(&token), None);
+        let token = tokens.sign(&claims());
+        assert_eq!(tokens.read(&token), Some(claims()));
+        assert_eq!(tokens.read(&token), Some(claims()));
+        let other = TokenIssuer::new(b"one");
+        other.rekey("two");
+        assert_eq!(other.read(&token), Some(claims()));
+        other.rekey("three");
+        assert_eq!(other.read(&token), None);
     }
 
     #[test]
