@@ -20,6 +20,7 @@ pub(crate) mod conversion;
 mod defaults;
 mod definition_strategy;
 mod embedded;
+mod field_path;
 mod formats;
 mod index;
 mod kinds;

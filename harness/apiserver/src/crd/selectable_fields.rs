@@ -2,6 +2,9 @@
 //! `pkg/apis/apiextensions/validation/validation.go` in `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes
 //! 1.36. PURE.
 
+use std::borrow::Cow;
+
+use super::field_path::{FieldPath, field_path};
 use super::text_fields::text;
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
@@ -13,7 +16,7 @@ const MAX_SELECTABLE_FIELDS: usize = 8;
 /// have too many.
 pub(super) fn validate_selectable(version: &Value, prefix: &str, old: Option<&Value>, errors: &mut ErrorList) {
     let schema = version.pointer("/schema/openAPIV3Schema").unwrap_or(&Value::Null);
-    let mut seen: Vec<Vec<&str>> = Vec::new();
+    let mut seen: Vec<Vec<Cow<'_, str>>> = Vec::new();
     for (index, field) in version["selectableFields"].as_array().into_iter().flatten().enumerate() {
         let at = format!("{prefix}.selectableFields[{index}].jsonPath");
         let at = Path::new(&at);
@@ -22,14 +25,14 @@ pub(super) fn validate_selectable(version: &Value, prefix: &str, old: Option<&Va
             errors.required(&at, "");
             continue;
         }
-        let (steps, found) = match field_path(path, schema) {
+        let FieldPath { steps, schema: found, .. } = match field_path(path, schema, false) {
             Ok(found) => found,
             Err(why) => {
                 errors.invalid(&at, path, format!("is an invalid path: {why}"));
                 continue;
             }
         };
-        if steps.first() == Some(&"metadata") {
+        if steps.first().is_some_and(|first| first == "metadata") {
             errors.invalid(&at, path, "must not point to fields in metadata");
         }
         if !matches!(text(found, "type"), "string" | "boolean" | "integer") {
@@ -49,48 +52,6 @@ pub(super) fn validate_selectable(version: &Value, prefix: &str, old: Option<&Va
     if seen.len() > MAX_SELECTABLE_FIELDS && !unchanged {
         errors.too_many(&Path::new(&format!("{prefix}.selectableFields")), seen.len(), MAX_SELECTABLE_FIELDS);
     }
-}
-
-/// Returns the steps of a path without array notation, and the schema of the field that it leads to: `ValidFieldPath`
-/// of `pkg/apiserver/schema/cel/validation.go`.
-fn field_path<'a>(path: &'a str, schema: &'a Value) -> Result<(Vec<&'a str>, &'a Value), String> {
-    let mut steps = Vec::new();
-    let mut schema = schema;
-    let mut rest = path;
-    while let Some(token) = path_token(&mut rest) {
-        match token {
-            "[" => return Err("array notation is not allowed".to_owned()),
-            "." => {}
-            other => return Err(format!("expected [ or . but got: {other}")),
-        }
-        let name = path_token(&mut rest).ok_or("unexpected end of JSON path")?;
-        let properties = schema["properties"].as_object().filter(|properties| !properties.is_empty());
-        let found = match properties {
-            Some(properties) => properties.get(name),
-            None => schema.get("additionalProperties").filter(|values| values.is_object()),
-        };
-        schema = found.ok_or("does not refer to a valid field")?;
-        steps.push(name);
-    }
-    Ok((steps, schema))
-}
-
-/// Takes the next token of a path: a dot, a square bracket, a text in single quotes, or what is between them.
-fn path_token<'a>(rest: &mut &'a str) -> Option<&'a str> {
-    let first = rest.chars().next()?;
-    let mut before = '\\';
-    let end = match first {
-        '.' | '[' | ']' => Some(1),
-        '\'' => rest.char_indices().find_map(|(index, letter)| {
-            let closes = index > 0 && letter == '\'' && before != '\\';
-            before = letter;
-            closes.then_some(index + 1)
-        }),
-        _ => rest.find(['.', '[', ']']),
-    };
-    let (token, after) = rest.split_at(end.unwrap_or(rest.len()));
-    *rest = after;
-    Some(token)
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl CustomResourceStrategy {
             ErrorType::TooMany,
             ErrorType::TypeInvalid,
         ];
-        let compile = || cel::CompiledRules::of(&self.own.schema, &self.own.definition);
+        let compile = || cel::CompiledRules::of(&self.own.schema);
         let Some(rules) = self.rules.get_or_init(compile) else { return };
         if errors.iter().any(|error| BLOCKING.contains(&error.error_type)) {
             let why = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";

@@ -4,6 +4,7 @@
 //! `pkg/apis/apiextensions/validation/validation.go` in `staging/src/k8s.io/apiextensions-apiserver` of Kubernetes
 //! 1.36.
 
+use super::field_path::field_path;
 use super::schema_defaults::{check_defaults, has_unpruned_default};
 use super::text_fields::text;
 use super::{cel, validate};
@@ -616,8 +617,7 @@ fn rules(schema: &Value, path: &str, errors: &mut ErrorList) {
         let lines = |value: &str| value.trim().contains(['\n', '\r']);
         if blank(expression) {
             errors.required(&Path::new(&at("rule")), "rule is not specified");
-        }
-        if !message.is_empty() && blank(message) {
+        } else if !message.is_empty() && blank(message) {
             errors.invalid(&Path::new(&at("message")), message, "must be non-empty if specified");
         } else if lines(message) {
             errors.invalid(&Path::new(&at("message")), message, "must not contain line breaks");
@@ -635,23 +635,14 @@ fn rules(schema: &Value, path: &str, errors: &mut ErrorList) {
         let target = given("fieldPath");
         if !target.is_empty() && blank(target) {
             errors.invalid(&Path::new(&at("fieldPath")), target, "must be non-empty if specified");
-        } else if lines(target) {
+        }
+        if target.contains(['\n', '\r']) {
             errors.invalid(&Path::new(&at("fieldPath")), target, "must not contain line breaks");
-        } else if !target.is_empty() && !is_field(schema, target) {
+        }
+        if !target.is_empty() && field_path(target, schema, true).is_err() {
             errors.invalid(&Path::new(&at("fieldPath")), target, "must be a valid path");
         }
     }
-}
-
-/// Returns true if a path such as `.a.b` or `.a['b']` leads to a declared field.
-fn is_field(schema: &Value, path: &str) -> bool {
-    let steps = path.replace("['", ".").replace("']", "");
-    let Some(steps) = steps.strip_prefix('.') else { return false };
-    let step = |schema: Option<&'_ Value>, name: &str| -> Option<Value> {
-        let schema = schema?;
-        schema["properties"].get(name).or_else(|| schema.get("additionalProperties").filter(|s| s.is_object())).cloned()
-    };
-    steps.split('.').try_fold(schema.clone(), |schema, name| step(Some(&schema), name)).is_some()
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use cel::Program;
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, SourceInfo, StructExpr,
 };
 
 use super::macros::MAP_INSERT;
 use super::overloads::{OVERLOADS, Overload, named};
+use super::parse::Program;
 use super::types::{CelType, escape_reserved};
 use super::validators;
 use crate::go_regex::GoRegexError;
@@ -321,7 +321,12 @@ impl Checker<'_> {
             (CelType::List(item), None) => (*item, CelType::Dyn),
             (CelType::List(item), Some(_)) => (CelType::Int, *item),
             (CelType::Map(key, value), _) => (*key, *value),
-            _ => (CelType::Dyn, CelType::Dyn),
+            (CelType::Dyn | CelType::Free, _) => (CelType::Dyn, CelType::Dyn),
+            (other, _) => {
+                let why = "cannot be range of a comprehension (must be list, map, or dynamic)";
+                self.error(parts.iter_range.id, &format!("expression of type '{other}' {why}"));
+                (CelType::Dyn, CelType::Dyn)
+            }
         };
         let begin = self.expression(&parts.accu_init);
         let outer = self.scope.len();

@@ -11,7 +11,7 @@ use cel::common::ast::{
 };
 use cel::common::types::{CelDuration, CelInt, CelMapKey, CelString, CelTimestamp, CelType};
 use cel::common::value::{CowVal, Val};
-use cel::{Context, Env, ExecutionError, Program, Value as CelValue};
+use cel::{Context, Env, ExecutionError, Value as CelValue};
 use regex::Regex;
 
 use super::authorizer;
@@ -22,6 +22,7 @@ use super::convert::rfc3339_nano;
 use super::cost::{self, CostMeter, LimitExceeded};
 use super::library;
 use super::macros::MAP_INSERT;
+use super::parse::Program;
 use super::shared::SharedValue;
 use super::string_format::formatted;
 use super::types::escape_reserved;

@@ -3,8 +3,7 @@
 
 use std::thread;
 
-use cel::Program;
-use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::common::ast::{EntryExpr, Expr, IdedExpr, SourceInfo};
 
 use super::{check, library};
 
@@ -14,8 +13,14 @@ const MAX_CHARACTERS: usize = 100_000;
 /// Most characters that begin operators and nested expressions.
 const MAX_OPERATORS: usize = 10_000;
 
-/// Deepest expression. cel-go counts the levels of each rule of the grammar separately, up to the number in the
-/// message.
+/// Most expressions in brackets, arguments and branches of conditions inside one another: `maxRecursionDepth` of
+/// cel-go's parser, less the outermost.
+const MAX_PARSER_NESTING: u16 = 249;
+
+/// Most levels that cel-go's visitor enters: operators, fields, indexes and calls with a receiver.
+const MAX_LEVELS: usize = 250;
+
+/// Deepest expression after macros were expanded.
 const MAX_EXPRESSION_DEPTH: usize = 1_000;
 
 /// Reasons why a text is no expression, in the words of cel-go.
@@ -27,6 +32,9 @@ pub(crate) enum ParseError {
     /// The expression is nested too deeply.
     #[error("ERROR: <input>:-1:0: expression recursion limit exceeded: 250")]
     Depth,
+    /// Too many operators, fields or calls are applied to one another.
+    #[error("ERROR: <input>:-1:0: max recursion depth exceeded")]
+    Levels,
     /// The text does not follow the grammar.
     #[error("{0}")]
     Syntax(String),
@@ -40,6 +48,24 @@ const DEEP: usize = 30;
 
 /// Bytes of the stack, of which only used pages take memory.
 const STACK: usize = 256 << 20;
+
+/// A parsed text.
+#[derive(Debug)]
+pub(crate) struct Program {
+    expression: IdedExpr,
+    source: SourceInfo,
+}
+
+impl Program {
+    pub(crate) fn expression(&self) -> &IdedExpr {
+        &self.expression
+    }
+
+    /// Returns where each part was written.
+    pub(crate) fn source_info(&self) -> &SourceInfo {
+        &self.source
+    }
+}
 
 /// An expression.
 #[derive(Debug)]
@@ -62,10 +88,14 @@ pub(crate) fn parse(source: &str) -> Result<Expression, ParseError> {
         return Err(ParseError::Size(size));
     }
     if source.bytes().filter(|byte| b".+-*/%<=>!([{?".contains(byte)).count() > MAX_OPERATORS {
-        return Err(ParseError::Depth);
+        return Err(ParseError::Levels);
     }
     let parsed = on_large_stack(|| {
-        let program = library::ENV.compile(source).map_err(|errors| {
+        let parser = library::ENV.parser().max_recursion_depth(MAX_PARSER_NESTING);
+        let (expression, source_info) = parser.parse_with_source_info(source).map_err(|errors| {
+            if errors.errors.iter().any(|error| error.to_string().contains("Recursion limit")) {
+                return ParseError::Depth;
+            }
             let texts = errors.errors.iter().map(|error| {
                 let (line, column) = error.pos;
                 let line = usize::try_from(line).unwrap_or(1).max(1) - 1;
@@ -75,11 +105,12 @@ pub(crate) fn parse(source: &str) -> Result<Expression, ParseError> {
             });
             ParseError::Syntax(texts.collect::<Vec<_>>().join("\n"))
         })?;
-        let depth = depth(program.expression());
+        let depth = depth(&expression);
         // Too deep an expression is dropped here, which is recursive as well.
-        if depth > MAX_EXPRESSION_DEPTH {
-            Err(ParseError::Depth)
+        if depth > MAX_EXPRESSION_DEPTH || levels(&expression) > MAX_LEVELS {
+            Err(ParseError::Levels)
         } else {
+            let program = Program { expression, source: source_info };
             Ok(Expression { program, deep: depth > DEEP })
         }
     });
@@ -102,31 +133,85 @@ fn on_large_stack<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
     })
 }
 
+/// Returns the number of levels that cel-go's visitor enters (`Visit` of `parser.go`). Macros were expanded, but their
+/// own operators do not count.
+fn levels(expression: &IdedExpr) -> usize {
+    const OPERATORS: [&str; 15] = [
+        "_?_:_", "_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "@in", "_+_", "_-_", "_*_", "_/_", "_%_", "_[_]",
+        "_[?_]",
+    ];
+    let mut deepest = 0;
+    let mut open = vec![(expression, 0)];
+    while let Some((one, outside)) = open.pop() {
+        let own = match &one.expr {
+            Expr::Call(call) => {
+                let name = call.func_name.as_str();
+                call.target.is_some() || name == "_?._" || OPERATORS.contains(&name)
+            }
+            Expr::Select(_) | Expr::Comprehension(_) => true,
+            _ => false,
+        };
+        let level = outside + usize::from(own);
+        deepest = deepest.max(level);
+        open.extend(written_parts(one).into_iter().map(|part| (part, level)));
+    }
+    deepest
+}
+
+/// Returns the parts of an expression that were written in its text.
+fn written_parts(of: &IdedExpr) -> Vec<&IdedExpr> {
+    match &of.expr {
+        Expr::Comprehension(parts) => {
+            let mut written = written_step(&parts.loop_step);
+            written.push(&parts.iter_range);
+            written
+        }
+        _ => parts(of),
+    }
+}
+
+/// Returns what was written of the step of a macro's loop, such as the condition and the item of
+/// `condition ? result + [item] : result`.
+fn written_step(step: &IdedExpr) -> Vec<&IdedExpr> {
+    match &step.expr {
+        Expr::Call(call) if call.func_name == "_?_:_" && call.args.len() == 3 => {
+            let mut written = written_step(&call.args[1]);
+            written.push(&call.args[0]);
+            written
+        }
+        Expr::Call(call) if call.func_name == "_+_" => call.args.last().map(parts).unwrap_or_default(),
+        _ => vec![step],
+    }
+}
+
 /// Returns the number of levels of an expression.
 fn depth(expression: &IdedExpr) -> usize {
     let mut deepest = 0;
     let mut open = vec![(expression, 1)];
     while let Some((one, level)) = open.pop() {
         deepest = deepest.max(level);
-        let mut add = |inner| open.push((inner, level + 1));
-        match &one.expr {
-            Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).for_each(add),
-            Expr::Select(select) => add(&select.operand),
-            Expr::List(list) => list.elements.iter().for_each(add),
-            Expr::Map(map) => map.entries.iter().for_each(|entry| match &entry.expr {
-                EntryExpr::MapEntry(entry) => [&entry.key, &entry.value].into_iter().for_each(&mut add),
-                EntryExpr::StructField(field) => add(&field.value),
-            }),
-            Expr::Struct(of) => of.entries.iter().for_each(|entry| match &entry.expr {
-                EntryExpr::MapEntry(entry) => [&entry.key, &entry.value].into_iter().for_each(&mut add),
-                EntryExpr::StructField(field) => add(&field.value),
-            }),
-            Expr::Comprehension(parts) => {
-                let all = [&parts.iter_range, &parts.accu_init, &parts.loop_cond, &parts.loop_step, &parts.result];
-                all.into_iter().for_each(add);
-            }
-            Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
-        }
+        open.extend(parts(one).into_iter().map(|inner| (inner, level + 1)));
     }
     deepest
+}
+
+/// Returns the direct parts of an expression.
+fn parts(of: &IdedExpr) -> Vec<&IdedExpr> {
+    fn of_entry(entry: &EntryExpr) -> Vec<&IdedExpr> {
+        match entry {
+            EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+            EntryExpr::StructField(field) => vec![&field.value],
+        }
+    }
+    match &of.expr {
+        Expr::Call(call) => call.target.as_deref().into_iter().chain(&call.args).collect(),
+        Expr::Select(select) => vec![&*select.operand],
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Map(map) => map.entries.iter().flat_map(|entry| of_entry(&entry.expr)).collect(),
+        Expr::Struct(of) => of.entries.iter().flat_map(|entry| of_entry(&entry.expr)).collect(),
+        Expr::Comprehension(parts) => {
+            vec![&parts.iter_range, &parts.accu_init, &parts.loop_cond, &parts.loop_step, &parts.result]
+        }
+        Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => Vec::new(),
+    }
 }

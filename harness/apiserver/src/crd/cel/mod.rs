@@ -1,7 +1,5 @@
 //! `x-kubernetes-validations`: rules are compiled with their definition and evaluated for every object. Follows
 //! `staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel` of Kubernetes 1.36.
-//!
-//! A rule that calls a function this server lacks is skipped, with a warning in the log.
 
 #[cfg(test)]
 mod tests;
@@ -12,6 +10,7 @@ use std::sync::Arc;
 
 use cel::ExecutionError;
 
+use super::field_path::field_path;
 use super::text_fields::text;
 use super::validate::is_unchanged;
 use crate::expressions::cost;
@@ -26,6 +25,9 @@ use crate::field_errors::{BadValue, ErrorList, ErrorType, FieldError};
 use crate::json::{Value, json};
 
 const RULES: &str = "x-kubernetes-validations";
+
+const OUT_OF_BUDGET: &str =
+    "validation failed due to running out of cost budget, no further validation rules will be run";
 
 /// The path printed for the whole object.
 const ROOT_PATH: &str = "<nil>";
@@ -50,11 +52,20 @@ struct RuleInput<'a> {
     path: &'a str,
     /// The value, or one that contains it, is as it was.
     unchanged: bool,
+    /// Some rule of the schema uses `oldSelf`.
+    uses_old: bool,
     /// The values as CEL values: new, old.
     cel: [OnceCell<SharedValue>; 2],
 }
 
 impl RuleInput<'_> {
+    /// Returns the error of a rule that says nothing about the value.
+    fn unusable(&self, why: String) -> FieldError {
+        let field = if self.path.is_empty() { ROOT_PATH } else { self.path };
+        let shown = BadValue::Quoted(text(self.schema, "type").to_owned());
+        error_at(ErrorType::Invalid, field.to_owned(), shown, why)
+    }
+
     fn cel(&self, value: &Value, index: usize) -> SharedValue {
         let convert = || TypedValue { value, schema: self.schema, depth: 0 }.to_cel();
         self.cel[index].get_or_init(convert).clone()
@@ -78,7 +89,8 @@ struct CompiledRule {
 /// The rules of a schema and of the schemas nested in it.
 #[derive(Debug)]
 pub(super) struct CompiledRules {
-    own: Vec<CompiledRule>,
+    /// Each rule, or the error of its compilation.
+    own: Vec<Result<CompiledRule, CompileError>>,
     /// The rules have no type to be compiled with, because the schema around is of another type than its parts say.
     untyped: bool,
     schema: Value,
@@ -88,15 +100,14 @@ pub(super) struct CompiledRules {
 }
 
 impl CompiledRules {
-    /// Compiles the rules of a version's schema; `None` when it has none. A rule that does not compile here is skipped
-    /// with a warning, because the definition was already validated.
-    pub(super) fn of(schema: &Value, definition: &str) -> Option<Self> {
-        Self::build(schema, definition, CelType::of(schema, true), 0)
+    /// Compiles the rules of a version's schema; `None` when it has none.
+    pub(super) fn of(schema: &Value) -> Option<Self> {
+        Self::build(schema, CelType::of(schema, true), 0)
     }
 
     /// `own` is the type of the schema, which those around it say; `depth` is 0 for the root. See `validator` in
     /// `schema/cel/validation.go`.
-    fn build(schema: &Value, definition: &str, own: Option<CelType>, depth: usize) -> Option<Self> {
+    fn build(schema: &Value, own: Option<CelType>, depth: usize) -> Option<Self> {
         if depth > MAX_DEPTH {
             return None;
         }
@@ -109,34 +120,33 @@ impl CompiledRules {
                 (None, _) => CelType::of(property, false),
             };
             // Fields of no type are left out.
-            let rules = ty.and_then(|ty| Self::build(property, definition, Some(ty), depth + 1));
+            let rules = ty.and_then(|ty| Self::build(property, Some(ty), depth + 1));
             properties.extend(rules.map(|rules| (name.to_string(), rules)));
         }
         let below = |field: &str| {
             let inner = schema.get(field).filter(|inner| inner.is_object())?;
-            Self::build(inner, definition, element.clone(), depth + 1).map(Box::new)
+            Self::build(inner, element.clone(), depth + 1).map(Box::new)
         };
         let (items, additional) = (below("items"), below("additionalProperties"));
         let sources = schema[RULES].as_array().map(Vec::as_slice).unwrap_or_default();
         let untyped = own.is_none() && !sources.is_empty();
-        let mut rules = Vec::new();
-        for (rule, own) in sources.iter().filter_map(|rule| Some((rule, own.as_ref()?))) {
-            match compile(rule, own) {
-                Ok(rule) => rules.push(rule),
-                Err(error) => tracing::warn!(definition, rule = text(rule, "rule"), %error, "a rule is not asked"),
-            }
-        }
+        let rules = own.iter().flat_map(|own| sources.iter().map(move |rule| compile(rule, schema, own)));
+        let rules: Vec<_> = rules.collect();
         let any = untyped || !rules.is_empty() || !properties.is_empty() || items.is_some() || additional.is_some();
         any.then(|| Self { own: rules, untyped, schema: schema.clone(), properties, items, additional })
     }
 
     /// Evaluates the rules for a new object, or for one that replaces `old`.
     pub(super) fn judge(&self, new: &Value, old: Option<&Value>) -> ErrorList {
+        self.judge_within(new, old, cost::OBJECT_BUDGET).0
+    }
+
+    /// Like [`Self::judge`], with another budget for costs; returns what is left of it, too: `None` if it ran out.
+    fn judge_within(&self, new: &Value, old: Option<&Value>, mut budget: u64) -> (ErrorList, Option<u64>) {
         let mut errors = ErrorList::new();
-        let mut budget = cost::OBJECT_BUDGET;
         // An error says why no further rules are evaluated.
-        let _ = self.visit((new, old, false), "", &mut budget, &mut errors);
-        errors
+        let ended = self.visit((new, old, false), "", &mut budget, &mut errors);
+        (errors, ended.ok().map(|()| budget))
     }
 
     fn visit(
@@ -156,15 +166,24 @@ impl CompiledRules {
         // the whole counts as changed, because both objects are converted to it: `key` there.
         let is_type = ["apiVersion", "kind"].contains(&path);
         let unchanged = !is_type && old.map_or(within_unchanged, |old| is_unchanged(&self.schema, new, old));
-        let input = RuleInput { schema: &self.schema, new, old, path, unchanged, cel: <[_; 2]>::default() };
+        let uses_old = self.own.iter().flatten().any(|rule| rule.uses_old);
+        // Rules do not see that a field was null.
+        let before = old.filter(|old| !old.is_null());
+        let cel = <[_; 2]>::default();
+        let input = RuleInput { schema: &self.schema, new, old: before, path, unchanged, uses_old, cel };
         if self.untyped {
             let why = "rule compiler initialization error: failed to convert to declType for CEL validation rules";
-            let field = if path.is_empty() { ROOT_PATH } else { path };
-            let shown = BadValue::Quoted(text(&self.schema, "type").to_owned());
-            errors.push(error_at(ErrorType::Invalid, field.to_owned(), shown, why.to_owned()));
+            errors.push(input.unusable(why.to_owned()));
+        }
+        if *budget == 0 && !self.own.is_empty() {
+            errors.push(input.unusable(OUT_OF_BUDGET.to_owned()));
+            return Err(BudgetExhausted);
         }
         for rule in &self.own {
-            rule.ask(&input, budget, errors)?;
+            match rule {
+                Ok(rule) => rule.ask(&input, budget, errors)?,
+                Err(error) => errors.push(input.unusable(format!("rule compile error: {error}"))),
+            }
         }
         match new {
             Value::Object(fields) => {
@@ -207,13 +226,22 @@ enum MessageError {
     Limit(String),
 }
 
-fn compile(rule: &Value, own: &CelType) -> Result<CompiledRule, CompileError> {
-    let source = text(rule, "rule").trim().to_owned();
-    let program = parse(&source)?;
+/// Compiles a rule of a schema whose type is `own`.
+fn compile(rule: &Value, schema: &Value, own: &CelType) -> Result<CompiledRule, CompileError> {
+    let source = text(rule, "rule");
+    let program = parse(source)?;
     let old = old_type(rule, own);
-    let checked = program.walk(|program| check(program, own, Some(&old))).ok_or(CompileError::NoThread)?;
-    let expression = text(rule, "messageExpression").trim();
+    let check = |program: &Expression| {
+        let checked = program.walk(|program| check(program, own, Some(&old)));
+        checked.ok_or(CompileError::NoThread)?.valid()
+    };
+    let checked = check(&program)?;
+    let expression = text(rule, "messageExpression");
     let message_expression = if expression.is_empty() { None } else { parse(expression).ok() };
+    let is_text =
+        |program: &Expression| check(program).is_ok_and(|checked| matches!(checked.ty, CelType::Text | CelType::Dyn));
+    let target = text(rule, "fieldPath");
+    let target = field_path(target, schema, true).map(|target| target.shown).unwrap_or_default();
     let reason = match text(rule, "reason") {
         "FieldValueForbidden" => ErrorType::Forbidden,
         "FieldValueRequired" => ErrorType::Required,
@@ -222,12 +250,12 @@ fn compile(rule: &Value, own: &CelType) -> Result<CompiledRule, CompileError> {
     };
     Ok(CompiledRule {
         program,
-        source,
+        source: source.trim().to_owned(),
         message: text(rule, "message").trim().to_owned(),
-        message_expression,
+        message_expression: message_expression.filter(is_text),
         message_expression_source: expression.to_owned(),
         reason,
-        field_path: text(rule, "fieldPath").to_owned(),
+        field_path: target,
         uses_old: checked.uses_old,
         optional_old: rule["optionalOldSelf"] == json!(true),
     })
@@ -242,15 +270,10 @@ impl CompiledRule {
         if self.uses_old && !self.optional_old && input.old.is_none() {
             return Ok(());
         }
-        let mut refuse = |why: String| {
-            let own = text(input.schema, "type").to_owned();
-            let field = if input.path.is_empty() { ROOT_PATH } else { input.path };
-            errors.push(error_at(ErrorType::Invalid, field.to_owned(), BadValue::Quoted(own), why));
-        };
-        let (answer, cost) = self.evaluate(&self.program, input);
+        let mut refuse = |why: String| errors.push(input.unusable(why));
+        let (answer, cost) = evaluate_rule(&self.program, input, self.optional_old);
         let Some(left) = budget.checked_sub(cost) else {
-            let why = "validation failed due to running out of cost budget, no further validation rules will be run";
-            refuse(why.to_owned());
+            refuse(OUT_OF_BUDGET.to_owned());
             return Err(BudgetExhausted);
         };
         *budget = left;
@@ -274,24 +297,14 @@ impl CompiledRule {
         if self.message.is_empty() { &self.source } else { &self.message }
     }
 
-    fn evaluate(&self, program: &Expression, input: &RuleInput<'_>) -> (Result<SharedValue, EvaluationError>, u64) {
-        let new = input.cel(input.new, 0);
-        let mut variables = vec![("self", new)];
-        let old = input.old.filter(|_| self.uses_old).map(|old| input.cel(old, 1));
-        if self.optional_old {
-            variables.push(("oldSelf", SharedValue::optional(old)));
-        } else if let Some(old) = old {
-            variables.push(("oldSelf", old));
-        }
-        let evaluated = program.walk(|program| evaluate(program, &library::ENV, variables));
-        evaluated.unwrap_or_else(|| (Err(ExecutionError::InternalError(NO_THREAD.to_owned()).into()), 0))
-    }
-
     /// Adds the error of an object that does not fulfil the rule.
     fn refuse(&self, input: &RuleInput<'_>, budget: &mut u64, errors: &mut ErrorList) -> Result<(), BudgetExhausted> {
-        let whole =
-            if self.field_path.is_empty() { input.path.to_owned() } else { joined(input.path, &self.field_path) };
-        let field = if whole.is_empty() { ROOT_PATH.to_owned() } else { whole };
+        let field = match (input.path, self.field_path.as_str()) {
+            ("", "") => ROOT_PATH.to_owned(),
+            ("", own) => own.to_owned(),
+            (path, "") => path.to_owned(),
+            (path, own) => format!("{path}.{own}"),
+        };
         // Ratcheting: an unchanged value may keep failing a rule that does not use `oldSelf`.
         let unchanged = !self.uses_old && input.unchanged;
         let mut add = |error: FieldError| if unchanged { errors.warn(error.to_string()) } else { errors.push(error) };
@@ -320,7 +333,8 @@ impl CompiledRule {
     /// Returns the text of the `messageExpression`; an error if it costs too much, `None` if it is not usable.
     fn said(&self, input: &RuleInput<'_>, budget: &mut u64) -> Result<Option<String>, MessageError> {
         let Some(program) = &self.message_expression else { return Ok(None) };
-        let (answer, cost) = self.evaluate(program, input);
+        // Upstream gives messages the old value itself, also where their type check expected an optional one.
+        let (answer, cost) = evaluate_rule(program, input, false);
         let Some(left) = budget.checked_sub(cost) else {
             return Err(MessageError::Budget);
         };
@@ -333,15 +347,26 @@ impl CompiledRule {
     }
 }
 
-fn error_at(error_type: ErrorType, field: String, bad_value: BadValue, detail: String) -> FieldError {
-    FieldError { error_type, field, bad_value, detail }
+/// Evaluates a rule or a message; returns its cost, too. `oldSelf` is known if any rule of the schema uses it.
+fn evaluate_rule(
+    program: &Expression,
+    input: &RuleInput<'_>,
+    optional_old: bool,
+) -> (Result<SharedValue, EvaluationError>, u64) {
+    let new = input.cel(input.new, 0);
+    let mut variables = vec![("self", new)];
+    let old = input.old.filter(|_| input.uses_old).map(|old| input.cel(old, 1));
+    if optional_old {
+        variables.push(("oldSelf", SharedValue::optional(old)));
+    } else if let Some(old) = old {
+        variables.push(("oldSelf", old));
+    }
+    let evaluated = program.walk(|program| evaluate(program, &library::ENV, variables));
+    evaluated.unwrap_or_else(|| (Err(ExecutionError::InternalError(NO_THREAD.to_owned()).into()), 0))
 }
 
-/// Appends a rule's `fieldPath`, such as `.a.b` or `['a']`, to a path.
-fn joined(path: &str, added: &str) -> String {
-    let added = added.replace("['", "[").replace("']", "]");
-    let whole = format!("{path}{added}");
-    whole.strip_prefix('.').map(str::to_owned).unwrap_or(whole)
+fn error_at(error_type: ErrorType, field: String, bad_value: BadValue, detail: String) -> FieldError {
+    FieldError { error_type, field, bad_value, detail }
 }
 
 /// Formats an evaluation error as upstream does.
@@ -356,7 +381,7 @@ fn format_evaluation_error(error: &ExecutionError, source: &str) -> String {
 
 /// Evaluates the rules of a schema that is part of a version's, for its default.
 pub(super) fn judge_default(schema: &Value, default: &Value) -> ErrorList {
-    CompiledRules::build(schema, "", CelType::of(schema, false), 1)
+    CompiledRules::build(schema, CelType::of(schema, false), 1)
         .map(|rules| rules.judge(default, None))
         .unwrap_or_default()
 }
@@ -440,23 +465,28 @@ impl SchemaChecker<'_> {
         let cardinality = node.cardinality.unwrap_or_else(|| sized.cardinality());
         for (index, rule) in rules.iter().enumerate() {
             let at = |field: &str| format!("{path}.{RULES}[{index}].{field}");
-            let source = text(rule, "rule").trim();
-            if source.is_empty() {
+            let source = text(rule, "rule");
+            if source.trim().is_empty() {
                 continue;
             }
             let old = old_type(rule, &own);
             match checked(source, &own, &old, &sized) {
-                Err(error) => self.invalid(at("rule"), rule, error.to_string()),
+                // The message of a rule with an error is not compiled.
+                Err(error) => {
+                    self.invalid(at("rule"), rule, error.to_string());
+                    continue;
+                }
                 Ok((result, _)) if !matches!(result.ty, CelType::Bool | CelType::Dyn) => {
                     self.invalid(at("rule"), rule, "cel expression must evaluate to a bool".to_owned());
+                    continue;
                 }
                 Ok((result, cost)) => {
                     self.expensive("estimated rule cost", at("rule"), cost.saturating_mul(cardinality));
                     self.old_self(rule, &result, node.uncorrelated, &at);
                 }
             }
-            let expression = text(rule, "messageExpression").trim();
-            if expression.is_empty() {
+            let expression = text(rule, "messageExpression");
+            if expression.trim().is_empty() {
                 continue;
             }
             match checked(expression, &own, &old, &sized) {
