@@ -95,7 +95,9 @@ pub(crate) fn object(
             let printer = scope.kind.printer();
             printers::table_of_object(&printer, &value, &rendering(scope, version)?, true)
         }
-        Some((Representation::PartialObjectMetadata, version)) => printers::partial_metadata(&value, version),
+        Some((Representation::PartialObjectMetadata, version)) => {
+            printers::partial_metadata(&scope.kind.internal(&value), version)
+        }
         Some((Representation::PartialObjectMetadataList, _)) => {
             return Err(negotiate::not_a_list(&scope.kind));
         }
@@ -138,7 +140,8 @@ pub(crate) fn values(
             printers::table_of_list(&printer, metadata, &values, &rendering(scope, version)?)
         }
         Some((Representation::PartialObjectMetadataList, version)) => {
-            printers::partial_metadata_list(metadata, &values, version)
+            let internal: Vec<_> = values.iter().map(|value| scope.kind.internal(value)).collect();
+            printers::partial_metadata_list(metadata, internal.iter().map(AsRef::as_ref), version)
         }
         Some((Representation::PartialObjectMetadata, _)) => {
             return Err(negotiate::is_a_list(&scope.kind));

@@ -21,6 +21,8 @@ pub(crate) enum Description {
 pub(crate) enum CellSource {
     /// The string at a pointer; the second value if it is absent or empty.
     Text(&'static str, &'static str),
+    /// The string at a pointer, which may be empty; the second value if it is absent. Go has a pointer there.
+    Optional(&'static str, &'static str),
     /// The integer at a pointer, 0 if absent.
     Number(&'static str),
     /// The boolean at a pointer, `false` if absent.
@@ -48,6 +50,9 @@ impl CellSource {
     pub(crate) fn of(self, object: &Value, now: Timestamp) -> Value {
         match self {
             Self::Text(pointer, otherwise) => json!(format::text_or(object, pointer, otherwise)),
+            Self::Optional(pointer, otherwise) => {
+                json!(object.pointer(pointer).and_then(Value::as_str).unwrap_or(otherwise))
+            }
             Self::Number(pointer) => json!(format::number(object, pointer)),
             Self::Flag(pointer) => json!(format::flag(object, pointer)),
             Self::Count(pointer) => json!(format::count(object, pointer)),
@@ -178,7 +183,7 @@ pub(crate) const CREATED_AT: Column = Column::new(
     "Created At",
     "date",
     Description::Field(META, "creationTimestamp"),
-    CellSource::Text("/metadata/creationTimestamp", ""),
+    CellSource::Text("/metadata/creationTimestamp", "0001-01-01T00:00:00Z"),
 );
 
 /// `Containers`, with `-o wide`.
@@ -199,10 +204,4 @@ pub(crate) const fn images(pointer: &'static str) -> Column {
         CellSource::ContainerImages(pointer),
     )
     .wide()
-}
-
-/// Returns the cells of an object at the epoch, for tests.
-#[cfg(test)]
-pub(crate) fn cells(columns: &[Column], object: &Value) -> Vec<Value> {
-    columns.iter().map(|column| column.read(object, Timestamp::UNIX_EPOCH)).collect()
 }

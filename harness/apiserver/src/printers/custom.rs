@@ -13,6 +13,7 @@ use crate::field_errors::go_json;
 use crate::go_float;
 use crate::json::path::JsonPath;
 use crate::json::{Value, json};
+use crate::schema::ZERO_TIME;
 
 /// The columns that a version of a custom resource declares.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,9 +137,6 @@ fn truncated(float: f64) -> i64 {
     const LIMIT: f64 = 9_223_372_036_854_775_808.0;
     if (-LIMIT..LIMIT).contains(&float) { float as i64 } else { i64::MIN }
 }
-
-/// The zero time of Go, the first second of year 1.
-const ZERO_TIME: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
 /// Returns true for the form that Go's `time.RFC3339` has; the crate `jiff` reads more.
 fn is_rfc3339(text: &str) -> bool {

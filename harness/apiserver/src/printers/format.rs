@@ -91,14 +91,16 @@ pub(super) fn containers(object: &Value, pointer: &str) -> (String, String) {
     (column("/name"), column("/image"))
 }
 
-/// Formats a map of labels as `a=b,c=d`, sorted by key; `<none>` if it is empty.
+/// Formats a map of labels as `a=b,c=d`; `<none>` if it is empty. The pairs are sorted as they are shown, so that
+/// `a.b=` comes before `a=`: `Set.String` of `apimachinery/pkg/labels`.
 pub(crate) fn labels(object: &Value, pointer: &str) -> String {
     let Some(map) = object.pointer(pointer).and_then(Value::as_object).filter(|map| !map.is_empty()) else {
         return NONE.to_owned();
     };
-    let mut pairs: Vec<_> = map.iter().map(|(key, value)| (key, value.as_str().unwrap_or_default())).collect();
+    let mut pairs: Vec<_> =
+        map.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     pairs.sort_unstable();
-    pairs.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+    pairs.join(",")
 }
 
 /// Formats a label selector in canonical form (`a=b,c in (d,e),!f`); `""` if it has no requirements.

@@ -17,6 +17,8 @@ pub(crate) mod custom;
 pub(crate) mod duration;
 pub(crate) mod format;
 mod scale;
+#[cfg(test)]
+mod walk;
 
 use column::Column;
 
@@ -63,6 +65,8 @@ pub(crate) struct TableHandler {
     row_conditions: fn(&Value) -> Option<Value>,
     order: Option<fn(&Value, &Value) -> Ordering>,
     null_if_empty: bool,
+    /// Converts an object to the version from which the cells are read.
+    to_storage: Option<fn(Value) -> Value>,
 }
 
 impl TableHandler {
@@ -72,13 +76,19 @@ impl TableHandler {
 
     /// Creates a table with these columns.
     pub(crate) const fn new(columns: &'static [Column]) -> Self {
-        Self { columns, row_conditions: |_| None, order: None, null_if_empty: false }
+        Self { columns, row_conditions: |_| None, order: None, null_if_empty: false, to_storage: None }
     }
 
     /// Adds the conditions of rows.
     #[must_use]
     pub(crate) const fn row_conditions(self, row_conditions: fn(&Value) -> Option<Value>) -> Self {
         Self { row_conditions, ..self }
+    }
+
+    /// Reads the cells from the storage version. Upstream reads all tables from the internal version.
+    #[must_use]
+    pub(crate) const fn stored_as(self, to_storage: fn(Value) -> Value) -> Self {
+        Self { to_storage: Some(to_storage), ..self }
     }
 
     /// Sorts the rows.
@@ -118,25 +128,34 @@ impl Printer {
 
     fn row(&self, object: &Value, render: &TableOptions) -> Value {
         let mut row = Map::new();
+        let internal = match self {
+            Self::BuiltIn(TableHandler { to_storage: Some(convert), .. }) => Cow::Owned(convert(object.clone())),
+            _ => Cow::Borrowed(object),
+        };
         let cells: Vec<Value> = match self {
-            Self::BuiltIn(table) => table.columns.iter().map(|column| column.read(object, render.now)).collect(),
+            Self::BuiltIn(table) => table.columns.iter().map(|column| column.read(&internal, render.now)).collect(),
             Self::Custom(columns) => columns.cells(object, render.now),
         };
         row.insert("cells", Value::Array(cells));
         if let Self::BuiltIn(table) = self
-            && let Some(conditions) = (table.row_conditions)(object)
+            && let Some(conditions) = (table.row_conditions)(&internal)
         {
             row.insert("conditions", conditions);
         }
+        // The bookmark after the initial objects shows its annotation in any case.
+        let ends_initial = || metadata::annotation(object, INITIAL_EVENTS_END) == Some("true");
         let shown = match render.include {
-            IncludeObject::None => Value::Null,
-            IncludeObject::Metadata => partial_metadata(&internal_metadata(object), render.version),
             IncludeObject::Object => object.clone(),
+            IncludeObject::None if !ends_initial() => Value::Null,
+            IncludeObject::None | IncludeObject::Metadata => partial_metadata(&internal, render.version),
         };
         row.insert("object", shown);
         Value::Object(row)
     }
 }
+
+/// The annotation of the bookmark after the initial objects of a watch.
+pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// Options for rendering a table.
 #[derive(Debug, Clone, Copy)]

@@ -19,7 +19,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 
-use super::schema::schema_of;
+use super::schema::{ZERO_TIME, schema_of};
 use crate::json::{Map, Value, json};
 
 pub(crate) use encode::{ListPieces, envelope, event_frame, from_json, object_message};
@@ -145,6 +145,7 @@ fn find_message(api_version: &str, kind: &str) -> Option<(&'static str, &'static
         ("", _) => "core",
         ("autoscaling", "v2" | "v2beta2") => "autoscalingv2",
         ("apiextensions", "v1beta1") => "apiextensionsv1beta1",
+        ("networking", "v1beta1") => "networkingv1beta1",
         (first, _) => first,
     };
     let known = |package: &str| MESSAGES.keys().find(|(known, name)| *known == package && *name == kind).copied();
@@ -364,7 +365,7 @@ fn int_or_string(bytes: &[u8]) -> Result<Value, ProtobufError> {
     })
 }
 
-/// Decodes a time; an empty message is null.
+/// Decodes a time; an empty message is null, as is the zero time.
 fn time(bytes: &[u8], micro: bool) -> Result<Value, ProtobufError> {
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -377,6 +378,9 @@ fn time(bytes: &[u8], micro: bool) -> Result<Value, ProtobufError> {
     };
     let nanos = i32::try_from(number(2)?).map_err(|_| ProtobufError::Malformed)?;
     let moment = Timestamp::new(number(1)?, if micro { nanos } else { 0 }).map_err(|_| ProtobufError::Malformed)?;
+    if moment == ZERO_TIME {
+        return Ok(Value::Null);
+    }
     Ok(if micro { json!(format!("{moment:.6}")) } else { json!(format!("{moment:.0}")) })
 }
 

@@ -119,7 +119,19 @@ impl Resource {
     pub(crate) fn printer(&self) -> Printer {
         match &self.custom {
             Some(custom) => Printer::Custom(CustomColumns::parse(custom.columns.as_ref())),
-            None => Printer::BuiltIn(self.table),
+            None => Printer::BuiltIn(match self.conversion {
+                Some(conversion) => self.table.stored_as(conversion.to_storage),
+                None => self.table,
+            }),
+        }
+    }
+
+    /// Returns an object of a built-in kind in the storage version, from which upstream takes the metadata that it
+    /// shows alone. That of custom resources is the same in all versions.
+    pub(crate) fn internal<'a>(&self, object: &'a Value) -> Cow<'a, Value> {
+        match self.conversion {
+            Some(conversion) => Cow::Owned((conversion.to_storage)(object.clone())),
+            None => Cow::Borrowed(object),
         }
     }
 

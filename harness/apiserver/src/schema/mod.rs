@@ -36,7 +36,7 @@ pub(crate) use builtin_types::builtin_names;
 pub(crate) use by_kind::schema_of;
 pub(crate) use decode::json_patch_values;
 pub(crate) use decode::{DecodeError, DecodedBody, decode_json_patch, decode_patch_operations, decode_untyped};
-pub(crate) use scalar::go_time;
+pub(crate) use scalar::{ZERO_TIME, go_time};
 pub(crate) use type_meta::{NO_KIND, TypeMetaError, type_meta};
 pub(crate) use types::{
     ElementRelationship, FieldCursor, ListType, PatchStrategy, Scalar, Schema, StructType, TypeKind, TypeRef,

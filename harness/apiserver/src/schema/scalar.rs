@@ -32,14 +32,14 @@ pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, Sca
             Err(error) => Err(ScalarError::InvalidValue(error.to_string())),
         },
         // Most times are in the server's own format, since clients send back objects that they have read.
-        Scalar::Time if is_canonical_time(&text) => Ok(text.into()),
+        Scalar::Time if is_canonical_time(&text) && text != ZERO_TEXT => Ok(text.into()),
         Scalar::Time => {
             let time = parse_time(&text, "2006-01-02T15:04:05Z07:00")?;
-            Ok(time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into())
+            Ok(unless_zero(time, "%Y-%m-%dT%H:%M:%SZ"))
         }
         Scalar::MicroTime => {
             let time = parse_time(&text, "2006-01-02T15:04:05.000000Z07:00")?;
-            Ok(time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into())
+            Ok(unless_zero(time, "%Y-%m-%dT%H:%M:%S%.6fZ"))
         }
         Scalar::Bytes => {
             let bad = |at| ScalarError::InvalidValue(format!("illegal base64 data at input byte {at}"));
@@ -65,6 +65,15 @@ pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, ScalarErr
         },
         _ => Err(ScalarError::WrongType),
     }
+}
+
+/// The zero time of Go, the first second of year 1, which Kubernetes writes as null.
+pub(crate) const ZERO_TIME: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+
+const ZERO_TEXT: &str = "0001-01-01T00:00:00Z";
+
+fn unless_zero(time: Timestamp, layout: &str) -> Value {
+    if time == ZERO_TIME { Value::Null } else { time.strftime(layout).to_string().into() }
 }
 
 /// Returns true for a valid time in the server's format. It does not recognize all of them: days after the 28th are

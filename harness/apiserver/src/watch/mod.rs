@@ -27,7 +27,7 @@ use super::selectors::ListSelector;
 use super::server::ApiServer;
 use super::status::Status;
 use super::store::{CompactedError, EventPoll, EventType, LogEntry, ResourceId, StoredObject, WatchCursor};
-use crate::json::{Map, Value, json};
+use crate::json::{Map, Value};
 
 /// Server time between two bookmarks.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
@@ -257,7 +257,8 @@ impl Watch {
         let mut metadata = Map::new();
         metadata.insert("resourceVersion", revision.to_string().into());
         if initial_end {
-            metadata.insert("annotations", json!({"k8s.io/initial-events-end": "true"}));
+            let annotations = Map::from_iter([(printers::INITIAL_EVENTS_END, "true")]);
+            metadata.insert("annotations", Value::Object(annotations));
         }
         let mut object = schema::builtin(&self.view.kind.schema)
             .and_then(|schema| schema.empty().as_object().cloned())
@@ -509,7 +510,7 @@ pub(crate) fn transformed(
     match how {
         Representation::Table => printers::table_of_object(&kind.printer(), object, render, headers),
         Representation::PartialObjectMetadata | Representation::PartialObjectMetadataList => {
-            printers::partial_metadata(object, render.version)
+            printers::partial_metadata(&kind.internal(object), render.version)
         }
     }
 }

@@ -100,23 +100,3 @@ fn go_text(selector: &Value) -> String {
         "&LabelSelector{{MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}"
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case(json!(null), "<unset>")]
-    #[case(json!({"name": "p"}), "*/p")]
-    #[case(json!({"name": "p", "namespace": "n"}), "n/p")]
-    #[case(json!({"namespace": "n"}), "<unset>")]
-    #[case(
-        json!({"selector": {"matchLabels": {"a": "b"}}}),
-        "&LabelSelector{MatchLabels:map[string]string{a: b,},MatchExpressions:[]LabelSelectorRequirement{},}"
-    )]
-    fn parameters_are_named(#[case] reference: Value, #[case] expected: &str) {
-        assert_eq!(parameters(&json!({"spec": {"paramRef": reference}})), expected);
-    }
-}

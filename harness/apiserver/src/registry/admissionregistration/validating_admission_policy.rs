@@ -126,7 +126,6 @@ pub(in crate::registry) const COLUMNS: &[Column] = &[
 mod tests {
     use super::*;
     use crate::json::json;
-    use crate::printers::column::cells;
 
     fn described(errors: &ErrorList) -> Vec<String> {
         errors.iter().map(ToString::to_string).collect()
@@ -145,11 +144,5 @@ mod tests {
         assert_eq!(described(&validate(&policy("variables.a + 1"))), Vec::<String>::new());
         let errors = described(&validate(&policy("variables.c")));
         assert!(errors[0].contains("undefined field 'c'"), "{errors:?}");
-    }
-
-    #[test]
-    fn a_row_has_the_number_of_validations() {
-        let object = json!({"metadata": {"name": "n", "creationTimestamp": "1969-12-31T23:59:50Z"}, "spec": {"validations": [{}, {}]}});
-        assert_eq!(cells(COLUMNS, &object), [json!("n"), json!(2), json!("<unset>"), json!("10s")]);
     }
 }

@@ -6,7 +6,7 @@ use crate::json::fields::{array_field, non_null, object_mut, spec_of, str_field,
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
-use crate::printers::format::{condition_is_true, text};
+use crate::printers::format::{items, text};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks;
 use crate::registry::core::data::decoded_length;
@@ -135,7 +135,18 @@ const COLUMNS: &[Column] = &[
     Column::string(
         "Available",
         Description::Text("Whether this service is available."),
-        CellSource::Custom(|object, _| json!(if condition_is_true(object, "Available") { "True" } else { "False" })),
+        CellSource::Custom(|object, _| json!(availability(object))),
     ),
     AGE,
 ];
+
+/// Returns the status of the condition `Available`, with its reason unless it is true.
+fn availability(service: &Value) -> String {
+    let conditions = items(service, "/status/conditions");
+    let condition = conditions.iter().find(|condition| text(condition, "/type") == "Available");
+    let Some(condition) = condition else { return "Unknown".to_owned() };
+    match (text(condition, "/status"), text(condition, "/reason")) {
+        (status @ "True", _) | (status, "") => status.to_owned(),
+        (status, reason) => format!("{status} ({reason})"),
+    }
+}

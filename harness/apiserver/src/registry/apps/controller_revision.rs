@@ -62,22 +62,7 @@ fn controller(object: &Value) -> String {
     };
     let kind = text(owner, "/kind").to_lowercase();
     match text(owner, "/apiVersion").split_once('/') {
-        Some((group, _)) => format!("{kind}.{group}/{}", text(owner, "/name")),
+        Some((group, _)) => format!("{kind}.{}/{}", group.to_lowercase(), text(owner, "/name")),
         None => format!("{kind}/{}", text(owner, "/name")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case(json!({}), "<none>")]
-    #[case(json!({"metadata": {"ownerReferences": [{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": true}]}}),
-        "daemonset.apps/d")]
-    fn controllers(#[case] object: Value, #[case] shown: &str) {
-        assert_eq!(controller(&object), shown);
     }
 }

@@ -139,7 +139,7 @@ const COLUMNS: &[Column] = &[
     Column::string(
         "Timezone",
         Description::Field("api.batch.v1.CronJobSpec", "timeZone"),
-        CellSource::Text("/spec/timeZone", NONE),
+        CellSource::Optional("/spec/timeZone", NONE),
     ),
     Column::boolean(
         "Suspend",

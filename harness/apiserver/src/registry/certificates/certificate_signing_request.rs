@@ -402,6 +402,16 @@ fn validate_csr_update(new: &Value, old: &Value, approves: bool, certifies: bool
     errors
 }
 
+/// Upstream's columns have the descriptions of `v1beta1`.
+const SIGNER_NAME: &str = concat!(
+    "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. ",
+    "If empty, it will be defaulted:\n",
+    " 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n",
+    " 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n",
+    " 3. Otherwise, it is assigned \"kubernetes.io/legacy-unknown\".\n",
+    "Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`."
+);
+
 const SPEC_TYPE: &str = "api.certificates.v1.CertificateSigningRequestSpec";
 
 /// The columns of `certificatesigningrequests`.
@@ -410,10 +420,14 @@ const COLUMNS: &[Column] = &[
     AGE,
     Column::string(
         "SignerName",
-        Description::Field(SPEC_TYPE, "signerName"),
+        Description::Text(SIGNER_NAME),
         CellSource::Custom(|request, _| json!(text_or(request, "/spec/signerName", NONE))),
     ),
-    Column::string("Requestor", Description::Field(SPEC_TYPE, "request"), CellSource::Text("/spec/username", "")),
+    Column::string(
+        "Requestor",
+        Description::Text("Base64-encoded PKCS#10 CSR data"),
+        CellSource::Text("/spec/username", ""),
+    ),
     Column::string(
         "RequestedDuration",
         Description::Field(SPEC_TYPE, "expirationSeconds"),
@@ -424,7 +438,7 @@ const COLUMNS: &[Column] = &[
     ),
     Column::string(
         "Condition",
-        Description::Field("api.certificates.v1.CertificateSigningRequestStatus", "conditions"),
+        Description::Text("Conditions applied to the request, such as approval or denial."),
         CellSource::Custom(|request, _| json!(condition(request))),
     ),
 ];

@@ -250,13 +250,4 @@ mod tests {
         let fields: Vec<String> = Endpoints.validate(&object).iter().map(|error| error.field.clone()).collect();
         assert_eq!(fields, ["subsets[0].ports[0].name"]);
     }
-
-    #[rstest]
-    #[case(json!({}), "<none>")]
-    #[case(json!({"subsets": [{"addresses": [{"ip": "1.1.1.1"}, {"ip": "1.1.1.2"}], "ports": [{"port": 80}, {"port": 443}]}]}),
-        "1.1.1.1:80,1.1.1.2:80,1.1.1.1:443 + 1 more...")]
-    #[case(json!({"subsets": [{"addresses": [{"ip": "::1"}], "ports": [{"port": 80}]}]}), "[::1]:80")]
-    fn endpoints_are_cut(#[case] object: Value, #[case] shown: &str) {
-        assert_eq!(shown_addresses(&object), shown);
-    }
 }

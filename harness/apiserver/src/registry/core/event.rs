@@ -380,9 +380,7 @@ const COLUMNS: &[Column] = &[
     Column::string(
         "Subobject",
         Description::Field("api.core.v1.ObjectReference", "fieldPath"),
-        CellSource::Custom(|event, _| {
-            json!(core_or_events_field(event, "/involvedObject/fieldPath", "/regarding/fieldPath"))
-        }),
+        CellSource::Custom(|event, _| json!(text(event, "/involvedObject/fieldPath"))),
     )
     .wide(),
     Column::string(
@@ -394,7 +392,7 @@ const COLUMNS: &[Column] = &[
     Column::string(
         "Message",
         Description::Field("api.core.v1.Event", "message"),
-        CellSource::Custom(|event, _| json!(core_or_events_field(event, "/message", "/note").trim())),
+        CellSource::Custom(|event, _| json!(text(event, "/message").trim())),
     ),
     Column::string(
         "First Seen",
@@ -411,24 +409,16 @@ const COLUMNS: &[Column] = &[
     NAME.wide(),
 ];
 
-/// Returns a field of an event by its name in the core group, else by its name in `events.k8s.io`.
-fn core_or_events_field<'a>(event: &'a Value, core: &str, new: &str) -> &'a str {
-    text_or(event, core, text(event, new))
-}
-
-fn first_time<'a>(event: &'a Value, pointers: &[&str]) -> Option<&'a Value> {
-    pointers.iter().filter_map(|pointer| event.pointer(pointer)).find(|time| !time.is_null())
-}
-
 fn first_seen(event: &Value, now: Timestamp) -> String {
-    duration::since(first_time(event, &["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"]), now)
+    let first = event.get("firstTimestamp").filter(|time| !time.is_null());
+    duration::since(first.or_else(|| event.get("eventTime")), now)
 }
 
 fn last_seen(event: &Value, now: Timestamp) -> String {
     if event.get("series").is_some_and(Value::is_object) {
         return duration::since(event.pointer("/series/lastObservedTime"), now);
     }
-    match first_time(event, &["/lastTimestamp", "/deprecatedLastTimestamp"]) {
+    match event.get("lastTimestamp").filter(|time| !time.is_null()) {
         Some(last) => duration::since(Some(last), now),
         None => first_seen(event, now),
     }
@@ -438,27 +428,23 @@ fn event_count(event: &Value) -> i64 {
     if event.get("series").is_some_and(Value::is_object) {
         return number(event, "/series/count");
     }
-    match number(event, "/count") + number(event, "/deprecatedCount") {
+    match number(event, "/count") {
         0 => 1,
         count => count,
     }
 }
 
 fn involved(event: &Value) -> String {
-    let kind = core_or_events_field(event, "/involvedObject/kind", "/regarding/kind").to_lowercase();
-    match core_or_events_field(event, "/involvedObject/name", "/regarding/name") {
+    let kind = text(event, "/involvedObject/kind").to_lowercase();
+    match text(event, "/involvedObject/name") {
         "" => kind,
         name => format!("{kind}/{name}"),
     }
 }
 
 fn source(event: &Value) -> String {
-    let first = |pointers: [&'static str; 3]| {
-        pointers.into_iter().map(|p| text(event, p)).find(|found| !found.is_empty()).unwrap_or_default()
-    };
-    let component = first(["/source/component", "/deprecatedSource/component", "/reportingComponent"]);
-    let component = if component.is_empty() { text(event, "/reportingController") } else { component };
-    match first(["/source/host", "/deprecatedSource/host", "/reportingInstance"]) {
+    let component = text_or(event, "/source/component", text(event, "/reportingComponent"));
+    match text_or(event, "/source/host", text(event, "/reportingInstance")) {
         "" => component.to_owned(),
         instance => format!("{component}, {instance}"),
     }
@@ -466,8 +452,6 @@ fn source(event: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
 
     #[test]
@@ -496,19 +480,5 @@ mod tests {
             "deprecatedCount": 3, "series": {"count": 1}});
         let fields: Vec<String> = EventsV1Event.validate(&event).into_iter().map(|e| e.field).collect();
         assert_eq!(fields, ["series.count", "series.lastObservedTime", "eventTime", "type", "count"]);
-    }
-
-    #[rstest]
-    #[case::old_event(json!({"firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": "2026-01-01T00:01:00Z", "count": 3}), "60s", "2m", 3)]
-    #[case::new_singleton(json!({"firstTimestamp": null, "eventTime": "2026-01-01T00:01:00.000000Z"}), "60s", "60s", 1)]
-    #[case::series(json!({"eventTime": "2026-01-01T00:00:00.000000Z", "series": {"count": 7, "lastObservedTime": "2026-01-01T00:01:59.000000Z"}}),
-        "1s", "2m", 7)]
-    #[case::nothing(json!({}), "<unknown>", "<unknown>", 1)]
-    fn events(#[case] event: Value, #[case] last: &str, #[case] first: &str, #[case] count: i64) {
-        let now = "2026-01-01T00:02:00Z".parse().unwrap();
-        assert_eq!(
-            (last_seen(&event, now), first_seen(&event, now), event_count(&event)),
-            (last.to_owned(), first.to_owned(), count)
-        );
     }
 }

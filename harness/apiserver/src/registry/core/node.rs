@@ -441,21 +441,3 @@ fn node_kernel(node: &Value) -> String {
         architecture => format!("{kernel} ({architecture})"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case(json!({}), "Unknown", "<none>")]
-    #[case(json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}, "spec": {"unschedulable": true}}),
-        "NotReady,SchedulingDisabled", "<none>")]
-    #[case(json!({"metadata": {"labels": {"node-role.kubernetes.io/worker": "", "node-role.kubernetes.io/control-plane": "",
-        "kubernetes.io/role": "old"}}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
-        "Ready", "control-plane,old,worker")]
-    fn nodes(#[case] node: Value, #[case] status: &str, #[case] roles: &str) {
-        assert_eq!((node_status(&node).as_str(), node_roles(&node).as_str()), (status, roles));
-    }
-}

@@ -10,7 +10,7 @@ use crate::json::fields::{
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
-use crate::printers::format::{UNSET, items, text, text_or};
+use crate::printers::format::{UNSET, items, text};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::difflib;
@@ -366,7 +366,7 @@ const COLUMNS: &[Column] = &[
     Column::string(
         "VolumeAttributesClass",
         Description::Text("VolumeAttributesClass of the pv"),
-        CellSource::Text("/spec/volumeAttributesClassName", UNSET),
+        CellSource::Optional("/spec/volumeAttributesClassName", UNSET),
     ),
     Column::string(
         "Reason",
@@ -377,7 +377,7 @@ const COLUMNS: &[Column] = &[
     Column::string(
         "VolumeMode",
         Description::Field("api.core.v1.PersistentVolumeSpec", "volumeMode"),
-        CellSource::Text("/spec/volumeMode", UNSET),
+        CellSource::Optional("/spec/volumeMode", UNSET),
     )
     .wide(),
 ];
@@ -389,11 +389,8 @@ pub(super) fn shown_phase(object: &Value) -> &str {
 
 /// Returns the storage class that the columns show.
 pub(super) fn shown_class(object: &Value) -> &str {
-    text_or(
-        object,
-        "/metadata/annotations/volume.beta.kubernetes.io~1storage-class",
-        text(object, "/spec/storageClassName"),
-    )
+    metadata::annotation(object, "volume.beta.kubernetes.io/storage-class")
+        .unwrap_or_else(|| text(object, "/spec/storageClassName"))
 }
 
 /// Formats the access modes at a pointer.

@@ -441,13 +441,13 @@ const COLUMNS: &[Column] = &[
     Column::string(
         "VolumeAttributesClass",
         Description::Text("VolumeAttributesClass of the pvc"),
-        CellSource::Text("/spec/volumeAttributesClassName", UNSET),
+        CellSource::Optional("/spec/volumeAttributesClassName", UNSET),
     ),
     AGE,
     Column::string(
         "VolumeMode",
         Description::Field("api.core.v1.PersistentVolumeClaimSpec", "volumeMode"),
-        CellSource::Text("/spec/volumeMode", UNSET),
+        CellSource::Optional("/spec/volumeMode", UNSET),
     )
     .wide(),
 ];

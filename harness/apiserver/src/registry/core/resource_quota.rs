@@ -263,12 +263,4 @@ mod tests {
     fn quotas(#[case] spec: Value, #[case] expected: &[&str]) {
         assert_eq!(described(&validate(&json!({"spec": spec}))), expected);
     }
-
-    #[test]
-    fn requests_and_limits_are_apart() {
-        let quota = json!({"status": {"hard": {"pods": "2", "limits.cpu": "1", "cpu": "3"}, "used": {"pods": "1"}}});
-        assert_eq!(format_usage(&quota, false), "cpu: 0/3, pods: 1/2");
-        assert_eq!(format_usage(&quota, true), "limits.cpu: 0/1");
-        assert_eq!(format_usage(&json!({}), false), "");
-    }
 }

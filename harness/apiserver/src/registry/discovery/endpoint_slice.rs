@@ -244,9 +244,9 @@ fn slice_port(port: &Value) -> String {
 fn join_truncated(all: Vec<String>) -> String {
     const SHOWN: usize = 3;
     match all.len() {
-        0 => UNSET.to_owned(),
         count if count > SHOWN => format!("{} + {} more...", all[..SHOWN].join(","), count - SHOWN),
-        _ => all.join(","),
+        // The only port may have an empty name.
+        _ => Some(all.join(",")).filter(|list| !list.is_empty()).unwrap_or_else(|| UNSET.to_owned()),
     }
 }
 

@@ -232,7 +232,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::printers::column::cells;
     use crate::registry::tests::defaulted;
 
     fn limited(response: Value) -> Value {
@@ -282,11 +281,5 @@ mod tests {
         let level = defaulted(defaults, json!({"spec": limited(json!({"type": "Queue", "queuing": {}}))}));
         let expected = json!({"queues": 64, "handSize": 8, "queueLengthLimit": 50});
         assert_eq!(level["spec"]["limited"]["limitResponse"]["queuing"], expected);
-    }
-
-    #[test]
-    fn an_exempt_level_has_no_numbers() {
-        let level = json!({"metadata": {"name": "e"}, "spec": {"type": "Exempt", "exempt": {}}});
-        assert_eq!(cells(COLUMNS, &level)[1..6], [json!("Exempt"), json!(NONE), json!(NONE), json!(NONE), json!(NONE)]);
     }
 }

@@ -88,10 +88,8 @@ const COLUMNS: &[Column] = &[
             match class.pointer("/spec/parameters").filter(|parameters| parameters.is_object()) {
                 None => json!(NONE),
                 Some(reference) => {
-                    let group = match text(reference, "/apiGroup") {
-                        "" => String::new(),
-                        group => format!(".{group}"),
-                    };
+                    let group = reference.get("apiGroup").and_then(Value::as_str);
+                    let group = group.map(|group| format!(".{group}")).unwrap_or_default();
                     json!(format!("{}{group}/{}", text(reference, "/kind"), text(reference, "/name")))
                 }
             }

@@ -5,7 +5,7 @@ use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{non_null, spec_of, str_field};
 use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
-use crate::printers::format::text;
+use crate::printers::format::{NONE, text};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks;
 use crate::registry::generic::Generic;
@@ -76,6 +76,9 @@ pub(in crate::registry) const COLUMNS: &[Column] = &[
         "ParentRef",
         Description::Field("api.networking.v1.IPAddressSpec", "parentRef"),
         CellSource::Custom(|address, _| {
+            if !address.pointer("/spec/parentRef").is_some_and(Value::is_object) {
+                return json!(NONE);
+            }
             let parent = |field: &str| text(address, &format!("/spec/parentRef/{field}")).to_owned();
             let resource = match parent("group").as_str() {
                 "" => parent("resource"),
@@ -91,7 +94,6 @@ pub(in crate::registry) const COLUMNS: &[Column] = &[
 
 #[cfg(test)]
 mod tests {
-    use crate::printers::column::cells;
     use rstest::rstest;
 
     use super::*;
@@ -110,14 +112,5 @@ mod tests {
         let found = causes(&errors);
         assert_eq!(found.len(), expected.len(), "{found:?}");
         assert!(found.iter().zip(expected).all(|(found, start)| found.starts_with(start)), "{found:?}");
-    }
-
-    /// `printIPAddress`.
-    #[rstest]
-    #[case(json!({"resource": "services", "namespace": "a", "name": "b"}), "services/a/b")]
-    #[case(json!({"group": "example.com", "resource": "things", "name": "b"}), "things.example.com/b")]
-    fn a_row_joins_the_parts_of_the_parent(#[case] parent: Value, #[case] expected: &str) {
-        let object = json!({"metadata": {"name": "n"}, "spec": {"parentRef": parent}});
-        assert_eq!(cells(COLUMNS, &object), [json!("n"), json!(expected), json!("<unknown>")]);
     }
 }

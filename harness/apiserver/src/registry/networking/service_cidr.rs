@@ -122,7 +122,6 @@ pub(in crate::registry) const COLUMNS: &[Column] = &[
 
 #[cfg(test)]
 mod tests {
-    use crate::printers::column::cells;
     use rstest::rstest;
 
     use super::*;
@@ -137,11 +136,5 @@ mod tests {
     #[case::zeros(json!(["10.0.007.0/24"]), 1)]
     fn ranges_of_services(#[case] cidrs: Value, #[case] errors: usize) {
         assert_eq!(ServiceCidr.validate(&json!({"metadata": {"name": "a"}, "spec": {"cidrs": cidrs}})).len(), errors);
-    }
-
-    #[test]
-    fn a_row_joins_the_ranges() {
-        let object = json!({"metadata": {"name": "n", "creationTimestamp": "1969-12-31T23:59:50Z"}, "spec": {"cidrs": ["10.0.0.0/24", "fd00::/112"]}});
-        assert_eq!(cells(COLUMNS, &object), [json!("n"), json!("10.0.0.0/24,fd00::/112"), json!("10s")]);
     }
 }

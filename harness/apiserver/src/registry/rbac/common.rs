@@ -152,16 +152,3 @@ pub(super) const GROUPS: CellSource = CellSource::Custom(|binding, _| json!(subj
 /// The names of service accounts.
 pub(super) const SERVICE_ACCOUNTS: CellSource =
     CellSource::Custom(|binding, _| json!(subjects(binding, "ServiceAccount")));
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn subjects_by_kind() {
-        let binding = json!({"subjects": [{"kind": "User", "name": "u"}, {"kind": "Group", "name": "g"}, {"kind": "User", "name": "v"},
-            {"kind": "ServiceAccount", "name": "s", "namespace": "n"}]});
-        assert_eq!(subjects(&binding, "User"), "u, v");
-        assert_eq!(subjects(&binding, "ServiceAccount"), "n/s");
-    }
-}

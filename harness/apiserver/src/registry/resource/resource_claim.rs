@@ -104,15 +104,6 @@ mod tests {
     }
 
     #[rstest]
-    #[case(json!({}), "pending")]
-    #[case(json!({"status": {"allocation": {}}}), "allocated")]
-    #[case(json!({"status": {"allocation": {}, "reservedFor": [{"name": "p"}]}}), "allocated,reserved")]
-    #[case(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), "deleted")]
-    fn claims_have_states(#[case] claim: Value, #[case] expected: &str) {
-        assert_eq!(state(&claim), expected);
-    }
-
-    #[rstest]
     #[case::fine(json!({"requests": [{"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1,
         "selectors": [{"cel": {"expression": "device.attributes['x'].model == 'a' && device.capacity['x'].memory.isGreaterThan(quantity('1Gi'))"}}]}}],
         "constraints": [{"requests": ["a"], "matchAttribute": "x.io/model"}]}), &[])]

@@ -7,7 +7,7 @@ use crate::json::fields::{
 };
 use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
-use crate::printers::format::{NONE, UNSET, flag, items, joined, text};
+use crate::printers::format::{NONE, UNSET, items, joined, text};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks;
 use crate::registry::generic::{Generation, Generic};
@@ -125,7 +125,7 @@ const COLUMNS: &[Column] = &[
         "AttachRequired",
         about_driver("attachRequired"),
         CellSource::Custom(|driver, _| {
-            json!(driver.pointer("/spec/attachRequired").is_none() || flag(driver, "/spec/attachRequired"))
+            json!(driver.pointer("/spec/attachRequired").and_then(Value::as_bool).unwrap_or(true))
         }),
     ),
     Column::boolean("PodInfoOnMount", about_driver("podInfoOnMount"), CellSource::Flag("/spec/podInfoOnMount")),

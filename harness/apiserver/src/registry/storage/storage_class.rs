@@ -139,12 +139,12 @@ const COLUMNS: &[Column] = &[
     Column::string(
         "ReclaimPolicy",
         Description::Field("api.storage.v1.StorageClass", "reclaimPolicy"),
-        CellSource::Text("/reclaimPolicy", "Delete"),
+        CellSource::Optional("/reclaimPolicy", "Delete"),
     ),
     Column::string(
         "VolumeBindingMode",
         Description::Field("api.storage.v1.StorageClass", "volumeBindingMode"),
-        CellSource::Text("/volumeBindingMode", "Immediate"),
+        CellSource::Optional("/volumeBindingMode", "Immediate"),
     ),
     Column::string(
         "AllowVolumeExpansion",

@@ -221,8 +221,6 @@ fn job_status(job: &Value) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
-
     use super::*;
 
     #[test]
@@ -231,19 +229,5 @@ mod tests {
         spec.insert("backoffLimitPerIndex", 1.into());
         default_failure_policy(&mut spec);
         assert_eq!(spec["backoffLimit"], i32::MAX);
-    }
-
-    #[rstest]
-    #[case(json!({}), "Running", "0/1", "")]
-    #[case(json!({"spec": {"completions": 3}, "status": {"succeeded": 3, "startTime": "2026-01-01T00:00:00Z",
-        "completionTime": "2026-01-01T00:00:30Z", "conditions": [{"type": "Complete", "status": "True"}]}}), "Complete", "3/3", "30s")]
-    #[case(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {"parallelism": 4},
-        "status": {"startTime": "2026-01-01T00:00:00Z"}}), "Terminating", "0/1 of 4", "60s")]
-    fn jobs(#[case] job: Value, #[case] status: &str, #[case] done: &str, #[case] duration: &str) {
-        let now = "2026-01-01T00:01:00Z".parse().unwrap();
-        assert_eq!(
-            (job_status(&job), completions(&job).as_str(), job_duration(&job, now).as_str()),
-            (status, done, duration)
-        );
     }
 }

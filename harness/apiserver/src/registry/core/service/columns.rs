@@ -12,7 +12,7 @@ pub(super) const COLUMNS: &[Column] = &[
     Column::string(
         "Cluster-IP",
         Description::Field("api.core.v1.ServiceSpec", "clusterIP"),
-        CellSource::Text("/spec/clusterIPs/0", NONE),
+        CellSource::Optional("/spec/clusterIPs/0", NONE),
     ),
     Column::string(
         "External-IP",
@@ -58,21 +58,4 @@ fn service_ports(service: &Value) -> String {
         })
         .collect();
     if ports.is_empty() { NONE.to_owned() } else { ports.join(",") }
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case(json!({"spec": {"type": "ClusterIP", "ports": [{"port": 80, "protocol": "TCP"}]}}), "<none>", "80/TCP")]
-    #[case(json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}]}}), "<pending>", "80:30080/TCP")]
-    #[case(json!({"spec": {"type": "LoadBalancer", "externalIPs": ["9.9.9.9"]}, "status": {"loadBalancer": {"ingress": [
-        {"ip": "2.2.2.2"}, {"hostname": "a.b"}, {"ip": "1.1.1.1"}]}}}), "1.1.1.1,2.2.2.2,a.b,9.9.9.9", "<none>")]
-    #[case(json!({"spec": {"type": "ExternalName", "externalName": "x.y"}}), "x.y", "<none>")]
-    fn services(#[case] service: Value, #[case] external: &str, #[case] ports: &str) {
-        assert_eq!((external_ip(&service).as_str(), service_ports(&service).as_str()), (external, ports));
-    }
 }
