@@ -259,6 +259,49 @@ async fn objects_have_the_same_shape_in_both_versions(#[case] path: &str, #[case
     assert_eq!((code, updated), (200, made));
 }
 
+/// `pkg/apis/networking/v1beta1/conversion_test.go`, and `defaults.go` there.
+#[tokio::test]
+async fn backends_of_ingresses_are_converted() {
+    let server = server();
+    let path = "/apis/networking.k8s.io/v1beta1/namespaces/default/ingresses";
+    let backend = |name: &str, port: Value| json!({"serviceName": name, "servicePort": port});
+    let resource = json!({"apiGroup": "example.com", "kind": "K", "name": "n"});
+    let rules = json!([{"http": {"paths": [{"path": "/x", "backend": backend("t", json!("http"))},
+        {"backend": {"resource": resource}}]}}]);
+    let ingress = |port: Value| {
+        json!({"apiVersion": "networking.k8s.io/v1beta1", "kind": "Ingress", "metadata": {"name": "a"},
+            "spec": {"backend": backend("s", port), "rules": rules}})
+    };
+    let (code, refused) = send(&server, Method::POST, path, ingress(json!(70_000))).await;
+    assert_eq!(code, 422, "{refused}");
+    let made = created(&server, path, ingress(json!(80))).await;
+    let kind = "ImplementationSpecific";
+    assert_eq!(
+        made["spec"],
+        json!({"backend": backend("s", json!(80)), "rules": [{"http": {"paths": [
+            {"path": "/x", "pathType": kind, "backend": backend("t", json!("http"))},
+            {"pathType": kind, "backend": {"resource": resource, "servicePort": 0}}]}}]})
+    );
+    let stable = get(&server, &format!("{}/a", v1(path))).await;
+    let service = |name: &str, port: Value| json!({"service": {"name": name, "port": port}});
+    assert_eq!(
+        stable["spec"],
+        json!({"defaultBackend": service("s", json!({"number": 80})), "rules": [{"http": {"paths": [
+            {"path": "/x", "pathType": kind, "backend": service("t", json!({"name": "http"}))},
+            {"pathType": kind, "backend": {"resource": resource}}]}}]})
+    );
+    let (code, updated) = send(&server, Method::PUT, &format!("{path}/a"), made.clone()).await;
+    assert_eq!((code, &updated), (200, &made));
+    let bytes = protobuf::from_json(&made).unwrap();
+    let again: Value = serde_json::from_slice(&protobuf::to_json(&bytes).unwrap()).unwrap();
+    assert_eq!(again["spec"], made["spec"]);
+    let classes = "/apis/networking.k8s.io/v1beta1/ingressclasses";
+    let class = json!({"metadata": {"name": "a"}, "spec": {"controller": "example.com/c"}});
+    let reply = reply(&server, Method::POST, classes, ("application/json", class)).await;
+    let warning = "networking.k8s.io/v1beta1 IngressClass is deprecated in v1.19+, unavailable in v1.22+; use networking.k8s.io/v1 IngressClassList";
+    assert!(reply.headers[header::WARNING].to_str().unwrap().contains(warning), "{:?}", reply.headers);
+}
+
 /// `ValidateEventCreate` asks less of `v1beta1` than of `v1`.
 #[tokio::test]
 async fn events_are_validated_as_those_of_core() {

@@ -22,6 +22,7 @@ pub(super) const VIEW: View = View {
     plurals: &[RESOURCE],
     releases: ("1.16", "1.22"),
     names_replacement: true,
+    replacement: None,
     conversion: &Conversion { to_storage: to_v1, from_storage: from_v1 },
     strategy: Some(|_| Arc::new(BetaDefinitionStrategy)),
 };

@@ -13,7 +13,7 @@ use cel::common::ast::{
 
 use super::macros::MAP_INSERT;
 use super::overloads::{OVERLOADS, Overload, named};
-use super::parse::Program;
+use super::program::Program;
 use super::types::{CelType, escape_reserved};
 use super::validators;
 use crate::go_regex::GoRegexError;

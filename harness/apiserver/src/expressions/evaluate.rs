@@ -22,7 +22,7 @@ use super::convert::rfc3339_nano;
 use super::cost::{self, CostMeter, LimitExceeded};
 use super::library;
 use super::macros::MAP_INSERT;
-use super::parse::Program;
+use super::program::Program;
 use super::shared::SharedValue;
 use super::string_format::formatted;
 use super::types::escape_reserved;

@@ -27,6 +27,7 @@ mod list_kind;
 mod macros;
 mod overloads;
 mod parse;
+mod program;
 mod semver;
 mod shared;
 pub(crate) mod sizes;

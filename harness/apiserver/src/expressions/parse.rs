@@ -3,8 +3,9 @@
 
 use std::thread;
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr, SourceInfo};
+use cel::common::ast::{EntryExpr, Expr, IdedExpr};
 
+use super::program::Program;
 use super::{check, library};
 
 /// Longest expression: cel-go's `expressionSizeCodePointLimit`.
@@ -49,24 +50,6 @@ const DEEP: usize = 30;
 /// Bytes of the stack, of which only used pages take memory.
 const STACK: usize = 256 << 20;
 
-/// A parsed text.
-#[derive(Debug)]
-pub(crate) struct Program {
-    expression: IdedExpr,
-    source: SourceInfo,
-}
-
-impl Program {
-    pub(crate) fn expression(&self) -> &IdedExpr {
-        &self.expression
-    }
-
-    /// Returns where each part was written.
-    pub(crate) fn source_info(&self) -> &SourceInfo {
-        &self.source
-    }
-}
-
 /// An expression.
 #[derive(Debug)]
 pub(crate) struct Expression {
@@ -110,7 +93,7 @@ pub(crate) fn parse(source: &str) -> Result<Expression, ParseError> {
         if depth > MAX_EXPRESSION_DEPTH || levels(&expression) > MAX_LEVELS {
             Err(ParseError::Levels)
         } else {
-            let program = Program { expression, source: source_info };
+            let program = Program::new(expression, source_info);
             Ok(Expression { program, deep: depth > DEEP })
         }
     });

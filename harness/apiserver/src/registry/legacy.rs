@@ -11,6 +11,7 @@ use crate::json::fields::semantic_equal;
 use crate::json::{Value, json};
 use crate::registry::admissionregistration::webhooks::WebhookConfigurations;
 use crate::registry::core::event::{EventsV1Beta1Event, from_core, to_core};
+use crate::registry::networking::ingress;
 use crate::registry::scheme::Registry;
 use crate::registry::served_resource::{Conversion, Resource};
 use crate::registry::strategy::Strategy;
@@ -29,6 +30,8 @@ pub(crate) struct View {
     pub releases: (&'static str, &'static str),
     /// The warning names the version to use instead.
     pub names_replacement: bool,
+    /// The kind that the warning names, if it is not that of the resource.
+    pub replacement: Option<&'static str>,
     /// Conversion between the version and the storage version.
     pub conversion: &'static Conversion,
     /// Makes the strategy of a resource, if it is not that of the other version.
@@ -45,7 +48,17 @@ impl View {
         releases: (&'static str, &'static str),
         conversion: &'static Conversion,
     ) -> Self {
-        Self { group, version, of, plurals, releases, names_replacement: true, conversion, strategy: None }
+        Self {
+            group,
+            version,
+            of,
+            plurals,
+            releases,
+            names_replacement: true,
+            replacement: None,
+            conversion,
+            strategy: None,
+        }
     }
 
     const fn without_replacement(self) -> Self {
@@ -68,8 +81,10 @@ impl View {
         let (deprecated, removed) = self.releases;
         let kind = &stored.kind;
         let version = view.api_version();
-        let instead =
-            if self.names_replacement { format!("; use {} {kind}", stored.api_version()) } else { String::new() };
+        let instead = self
+            .names_replacement
+            .then(|| format!("; use {} {}", stored.api_version(), self.replacement.unwrap_or(kind)));
+        let instead = instead.unwrap_or_default();
         let warning = format!("{version} {kind} is deprecated in v{deprecated}+, unavailable in v{removed}+{instead}");
         view.deprecation = Some(warning.into());
         view
@@ -138,6 +153,13 @@ pub(crate) const VIEWS: &[View] = &[
         &["csidrivers", "storageclasses", "volumeattachments"],
         ("1.19", "1.22")
     ),
+    View::new(("networking.k8s.io", "v1beta1", "v1"), &["ingresses"], ("1.19", "1.22"), &ingress::BETA)
+        .rules(|_| Arc::new(ingress::beta_rules())),
+    // The markers of upstream's type name the list.
+    View {
+        replacement: Some("IngressClassList"),
+        ..same_shape!("networking.k8s.io", "v1beta1", "v1", &["ingressclasses"], ("1.19", "1.22"))
+    },
     same_shape!("storage.k8s.io", "v1beta1", "v1", &["csinodes"], ("1.17", "1.22")),
     same_shape!("storage.k8s.io", "v1beta1", "v1", &["csistoragecapacities"], ("1.24", "1.27")),
     same_shape!("scheduling.k8s.io", "v1beta1", "v1", &["priorityclasses"], ("1.14", "1.22")),

@@ -13,6 +13,13 @@ HorizontalPodAutoscalerStatus: observedGeneration *int64; lastScaleTime *time; c
  int32!; currentMetrics []MetricStatus!=atomic; conditions []HorizontalPodAutoscalerCondition!=atomic
 ";
 
+/// Types of `io.k8s.api.networking.v1beta1`.
+pub(super) const NETWORKING: &str = "\
+HTTPIngressPath: path string; pathType *PathType; backend IngressBackend!
+IngressBackend: serviceName string; servicePort intorstr; resource *core.TypedLocalObjectReference
+IngressSpec: ingressClassName *string; backend *IngressBackend; tls []IngressTLS=atomic; rules []IngressRule=atomic
+";
+
 /// Types of `io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1`.
 pub(super) const APIEXTENSIONS: &str = "\
 CustomResourceColumnDefinition: name string!; type string!; format string; description string; priority int32;

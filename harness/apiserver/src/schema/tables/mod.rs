@@ -105,6 +105,9 @@ pub(super) const PACKAGES: &[Package] = &[
     package("autoscalingv2beta2", "io.k8s.api.autoscaling.v2beta2", "v2beta2", workloads::AUTOSCALINGV2)
         .replacing(legacy::AUTOSCALING)
         .serving("autoscaling/v2beta2"),
+    package("networkingv1beta1", "io.k8s.api.networking.v1beta1", "v1beta1", infrastructure::NETWORKING)
+        .replacing(legacy::NETWORKING)
+        .serving("networking.k8s.io/v1beta1"),
     package("schedulingv1beta1", "io.k8s.api.scheduling.v1beta1", "v1beta1", workloads::SCHEDULING)
         .serving("scheduling.k8s.io/v1beta1"),
     package("rbacv1beta1", "io.k8s.api.rbac.v1beta1", "v1beta1", access::RBAC)
