@@ -45,10 +45,8 @@ const BOUNDS: [(i64, i64); 5] = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 6)];
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CronSchedule {
     /// A set of numbers for each field: a bit for each number.
-    #[cfg_attr(not(feature = "controllers"), expect(dead_code, reason = "without controllers no job starts"))]
     fields: [u64; 5],
     /// True if a day has to fit both fields of days, because one of them is `*`; else one is enough.
-    #[cfg_attr(not(feature = "controllers"), expect(dead_code, reason = "without controllers no job starts"))]
     both_days: bool,
 }
 
