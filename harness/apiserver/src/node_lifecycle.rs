@@ -17,6 +17,7 @@ use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::object_lifecycle::rfc3339;
+use crate::registry::conditions;
 use crate::server::ApiServer;
 use crate::store::ResourceId;
 
@@ -389,7 +390,7 @@ impl Monitor {
 }
 
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    array_field(&object["status"], "conditions").iter().find(|condition| condition["type"] == kind)
+    conditions::find(&object["status"], kind)
 }
 
 fn has_taint(node: &Value, key: &str, effect: &str) -> bool {

@@ -15,21 +15,12 @@ const INITIAL_NAMES: &str = "the initial names have been accepted";
 
 /// Returns true if the definition has the condition `Established`.
 pub(super) fn is_established(definition: &Value) -> bool {
-    is_true(definition, "Established")
+    conditions::is_true(&definition["status"], "Established")
 }
 
 /// Returns true if the definition has the condition `NamesAccepted`.
 pub(super) fn are_accepted(definition: &Value) -> bool {
-    is_true(definition, "NamesAccepted")
-}
-
-fn is_true(definition: &Value, kind: &str) -> bool {
-    condition(definition, kind).is_some_and(|condition| text(condition, "status") == "True")
-}
-
-fn condition<'a>(definition: &'a Value, kind: &str) -> Option<&'a Value> {
-    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
-    conditions.into_iter().flatten().find(|condition| text(condition, "type") == kind)
+    conditions::is_true(&definition["status"], "NamesAccepted")
 }
 
 /// Sort key of versions in discovery's order: releases, then betas, then alphas, newest first; other names last.

@@ -130,11 +130,8 @@ async fn serve(server: &ApiServer, parsed: &ParsedRequest, break_after: Option<D
     if let Some(reply) = aggregate::forward(server, &registry, parsed).await {
         return reply;
     }
-    if let Some(mut reply) = discovery::openid::respond(server.tokens(), request) {
-        reply.extensions.insert(GzipThreshold::OBJECT);
-        return reply;
-    }
-    if let Some(mut reply) = discovery::respond(&registry, request) {
+    let document = discovery::openid::respond(server.tokens(), request);
+    if let Some(mut reply) = document.or_else(|| discovery::respond(&registry, request)) {
         if aggregate::lists_groups(request) {
             Box::pin(aggregate::extend_discovery(server, &registry, parsed, &mut reply)).await;
         }

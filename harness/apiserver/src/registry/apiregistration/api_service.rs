@@ -6,13 +6,13 @@ use crate::json::fields::{array_field, non_null, object_mut, spec_of, str_field,
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
-use crate::printers::format::{items, text};
+use crate::printers::format::text;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::checks;
 use crate::registry::core::data::decoded_length;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::names::{self, NameFormat};
+use crate::registry::{checks, conditions};
 use crate::status::go_quote;
 
 /// The resource `apiservices` of `apiregistration.k8s.io/v1`.
@@ -142,9 +142,7 @@ const COLUMNS: &[Column] = &[
 
 /// Returns the status of the condition `Available`, with its reason unless it is true.
 fn availability(service: &Value) -> String {
-    let conditions = items(service, "/status/conditions");
-    let condition = conditions.iter().find(|condition| text(condition, "/type") == "Available");
-    let Some(condition) = condition else { return "Unknown".to_owned() };
+    let Some(condition) = conditions::find(&service["status"], "Available") else { return "Unknown".to_owned() };
     match (text(condition, "/status"), text(condition, "/reason")) {
         (status @ "True", _) | (status, "") => status.to_owned(),
         (status, reason) => format!("{status} ({reason})"),
