@@ -99,7 +99,8 @@ struct ConformInputs {
 pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliError> {
     let claim = Implementation::load(&args.implementation).map_err(CliError::BadFixtures)?;
     // Before all fixtures are read, which takes a while.
-    check_subject(args, &claim)?;
+    let own = OwnPrograms::at_hand();
+    check_subject(args, &claim, &own)?;
     let mut given = read(args, claim)?;
     if args.environment.names_features() {
         let message =
@@ -155,7 +156,7 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     closed?;
     let report = writer.report();
     // What its clients call themselves shows only when they have sent requests.
-    let problems = tested_program::problems(&report.implementation, &report.subject, &OwnPrograms::at_hand());
+    let problems = tested_program::problems(&report.implementation, &report.subject, &own);
     if let Some((field, why)) = problems.first() {
         return Err(CliError::Refuted(format!("{}: {field} {why}; `verify` refuses it", made.display())));
     }
@@ -163,10 +164,10 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
 }
 
 /// Refuses to judge our own controllers in the name of another implementation, and a run without a subject.
-fn check_subject(args: &ConformArgs, claim: &Implementation) -> Result<(), CliError> {
+fn check_subject(args: &ConformArgs, claim: &Implementation, own: &OwnPrograms) -> Result<(), CliError> {
     let why = match args.environment.named_subject() {
         Some(SubjectKind::External) => return Ok(()),
-        Some(SubjectKind::Command) => return check_program(args, claim),
+        Some(SubjectKind::Command) => return check_program(args, claim, own),
         Some(SubjectKind::InProcess) if claim.is_own() => return Ok(()),
         Some(SubjectKind::InProcess) => format!(
             "--subject in-process is Plumbline's own implementation, and {} describes {}: name its program with \
@@ -185,7 +186,7 @@ fn check_subject(args: &ConformArgs, claim: &Implementation) -> Result<(), CliEr
 }
 
 /// Refuses a program that is not the implementation's, as far as its command line and its file show it.
-fn check_program(args: &ConformArgs, claim: &Implementation) -> Result<(), CliError> {
+fn check_program(args: &ConformArgs, claim: &Implementation, own: &OwnPrograms) -> Result<(), CliError> {
     let Some(what) = args.environment.command() else { return Ok(()) };
     let (program, _) = environment::command_line(what)?;
     let subject = TestedSubject {
@@ -195,7 +196,7 @@ fn check_program(args: &ConformArgs, claim: &Implementation) -> Result<(), CliEr
         digest: digest::program(&program).and_then(|file| digest::file(&file).ok()),
         ..TestedSubject::default()
     };
-    match tested_program::problems(claim, &subject, &OwnPrograms::at_hand()).as_slice() {
+    match tested_program::problems(claim, &subject, own).as_slice() {
         [] => Ok(()),
         [(field, why), ..] => {
             let word = if *field == "subject.what" { "--command" } else { "the digest of the program of --command" };

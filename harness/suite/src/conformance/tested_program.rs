@@ -1,11 +1,12 @@
 //! Checks that the program of a report is one of the implementation's, as far as a report shows it. PURE but for
-//! [`OwnPrograms::at_hand`].
+//! [`OwnPrograms`].
 //!
 //! A report is not signed: an author who edits it can make it name another program. What can be checked are the command
 //! line, the digest of the program and the user agents that the server saw.
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use super::implementation::{Implementation, OWN_PROJECT};
 use super::report::TestedSubject;
@@ -15,17 +16,30 @@ use crate::subject::command;
 /// Most clients in a report: a program may draw names for them.
 const MAX_CLIENTS: usize = 20;
 
-/// Digests of the programs of this repository.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct OwnPrograms(BTreeSet<String>);
+/// Digests of the programs of this repository. The files are large, so they are read when a report asks for them, once.
+#[derive(Debug)]
+pub struct OwnPrograms(OnceLock<BTreeSet<String>>);
 
 impl OwnPrograms {
-    /// Reads the running program and the controllers beside it, as far as they are there.
+    /// Returns the running program and the controllers beside it, as far as they are there.
     #[must_use]
-    pub fn at_hand() -> Self {
-        let Ok(this) = std::env::current_exe() else { return Self::default() };
-        let files = [this.with_file_name(OWN_PROJECT), this];
-        Self(files.iter().filter_map(|file| digest::file(file).ok()).collect())
+    pub const fn at_hand() -> Self {
+        Self(OnceLock::new())
+    }
+
+    fn digests(&self) -> &BTreeSet<String> {
+        self.0.get_or_init(|| {
+            let Ok(this) = std::env::current_exe() else { return BTreeSet::new() };
+            let files = [this.with_file_name(OWN_PROJECT), this];
+            files.iter().filter_map(|file| digest::file(file).ok()).collect()
+        })
+    }
+}
+
+/// No programs.
+impl Default for OwnPrograms {
+    fn default() -> Self {
+        Self(BTreeSet::new().into())
     }
 }
 
@@ -59,7 +73,7 @@ pub fn problems(
     if starts(&words, OWN_PROJECT) {
         problems.push(("subject.what", format!("runs {OWN_PROJECT}: {instead}")));
     }
-    if subject.digest.iter().chain(subject.files.values()).any(|digest| own.0.contains(digest)) {
+    if subject.digest.iter().chain(subject.files.values()).any(|digest| own.digests().contains(digest)) {
         problems.push(("subject.digest", format!("is that of a program of this installation: {instead}")));
     }
     if let Some(client) = subject.clients.iter().find(is_own_client) {
@@ -173,11 +187,11 @@ mod tests {
         assert_eq!(fields("collector", &["plumbline-controllers-2/1", "x"], |_| ()), <[&str; 0]>::default());
         let mut report = report("podgc", Vec::new());
         report.subject.digest = Some(DIGEST.to_owned());
-        let own = OwnPrograms([DIGEST.to_owned()].into());
+        let own = OwnPrograms(BTreeSet::from([DIGEST.to_owned()]).into());
         let found = problems(&report.implementation, &report.subject, &own);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].1.contains("not those of collector"), "{found:?}");
-        assert!(!OwnPrograms::at_hand().0.is_empty());
+        assert!(!OwnPrograms::at_hand().digests().is_empty());
     }
 
     #[test]
