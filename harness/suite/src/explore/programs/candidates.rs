@@ -51,10 +51,17 @@ pub fn robustness_of(fault: &str) -> Option<&'static str> {
 pub struct Candidates {
     /// The plans, in the order in which they are tried.
     pub plans: Vec<PlannedFault>,
-    /// Number of plans that were left out because another one has the same run.
-    pub equal: usize,
-    /// The same by kind of fault; 0 for kinds that no point suits.
+    /// Number of plans that were left out because another one has the same run, by kind of fault; 0 for kinds that no
+    /// point suits.
     pub left_out: BTreeMap<&'static str, usize>,
+}
+
+impl Candidates {
+    /// Returns the number of plans that were left out.
+    #[must_use]
+    pub fn equal(&self) -> usize {
+        self.left_out.values().sum()
+    }
 }
 
 /// Returns the single faults at these points.
@@ -62,13 +69,11 @@ pub struct Candidates {
 pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candidates {
     let mut met = BTreeSet::new();
     let mut all: Vec<(u64, String, PlannedFault)> = Vec::new();
-    let mut equal = 0;
     let of_profile = Disturbance::of_programs().filter(|disturbance| is_for_programs(*disturbance, profile));
     let mut left_out: BTreeMap<&'static str, usize> = of_profile.map(|disturbance| (disturbance.name(), 0)).collect();
     for (place, point) in points.iter().enumerate() {
         for disturbance in Disturbance::of_programs().filter(|disturbance| is_possible(*disturbance, point, profile)) {
             if !met.insert(circumstances(disturbance, point)) {
-                equal += 1;
                 *left_out.entry(disturbance.name()).or_default() += 1;
                 continue;
             }
@@ -88,7 +93,7 @@ pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candida
         in_turns_by(|(hash, _)| *hash, plans).into_iter().map(|(_, plan)| plan).collect::<Vec<_>>()
     };
     let plans = [ordered(likely), ordered(others)].concat();
-    Candidates { plans, equal, left_out }
+    Candidates { plans, left_out }
 }
 
 /// Returns true for a crash, an error, a lost reply and another client's change at a write, and for events that come
@@ -194,7 +199,7 @@ mod tests {
         let found = candidates(&points, 1, FaultProfile::All);
         let of = |name: &str| found.plans.iter().filter(|(fault, _)| fault.name() == name).count();
         assert_eq!((of("500"), of("crash-before"), of("denied-10m"), of("409")), (2, 2, 1, 0));
-        assert!(found.equal > 0);
+        assert!(found.equal() > 0);
     }
 
     #[test]

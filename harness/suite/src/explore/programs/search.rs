@@ -305,7 +305,7 @@ pub fn explore(
         None if own => (vec![Vec::new()], Candidates::default()),
         None => plans(&reference, options),
     };
-    (explored.planned, explored.equal) = (plans.len(), found.equal);
+    (explored.planned, explored.equal) = (plans.len(), found.equal());
     explored.faults = FaultCoverage::new(&found, &plans);
     explored.rights.clone_from(&reference.facts.rights);
     let plans = Arc::new(plans);
