@@ -138,7 +138,7 @@ async fn serve(server: &ApiServer, parsed: &ParsedRequest, break_after: Option<D
         reply.extensions.insert(GzipThreshold::OBJECT);
         return reply;
     }
-    if let Some(reply) = openapi::respond(&registry, request) {
+    if let Some(reply) = openapi::respond(&registry, request, server.clock().now()) {
         return reply;
     }
     let Target::Resource(path) = &parsed.target else { return discovery::page_not_found() };

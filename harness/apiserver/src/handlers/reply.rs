@@ -20,7 +20,24 @@ use crate::store::StoredObject;
 
 /// Negotiates the reply with an object or a list.
 pub(crate) fn negotiate(scope: &RequestScope<'_>) -> Result<Negotiation, Status> {
-    negotiate::resource(scope.request, &scope.path, &scope.kind)
+    if has_table(scope) {
+        negotiate::resource(scope.request, &scope.path, &scope.kind)
+    } else {
+        negotiate_transient(scope)
+    }
+}
+
+/// Returns false for subresources whose storage has no `ConvertToTable`: `storage.go` and `etcd.go` of each kind below
+/// `pkg/registry`, `kube-aggregator` and `apiextensions-apiserver`.
+fn has_table(scope: &RequestScope<'_>) -> bool {
+    match &*scope.path.subresource {
+        "" | "scale" => true,
+        "status" => {
+            let without = ["apiservices", "customresourcedefinitions", "resourceclaims"];
+            scope.kind.custom.is_some() || !without.contains(&&*scope.kind.plural)
+        }
+        _ => false,
+    }
 }
 
 /// Negotiates a reply that is not a stored object.

@@ -326,3 +326,28 @@ async fn objects_of_priority_and_fairness_are_valid(#[case] plural: &str, #[case
         assert_eq!(status, 200, "{reply}");
     }
 }
+
+/// The storages of `pkg/registry/*/*/storage/storage.go` and `etcd.go` of the other servers: those of some subresources
+/// have no `ConvertToTable`.
+#[rstest]
+#[case::status("/apis/apps/v1/namespaces/default/deployments/d/status", 200)]
+#[case::scale("/apis/apps/v1/namespaces/default/deployments/d/scale", 200)]
+#[case::status_of_a_definition("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clus.ex.io/status", 406)]
+#[case::resize("/api/v1/namespaces/default/pods/p/resize", 406)]
+#[case::status_of_a_custom_resource("/apis/ex.io/v1/clus/a/status", 200)]
+#[tokio::test(start_paused = true)]
+async fn tables_of_subresources(#[case] path: &str, #[case] expected: u16) {
+    let server = server();
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clus.ex.io"}, "spec": {"group": "ex.io", "scope": "Cluster",
+        "names": {"plural": "clus", "kind": "Clu"}, "versions": [{"name": "v1", "served": true, "storage": true,
+            "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let clu = json!({"apiVersion": "ex.io/v1", "kind": "Clu", "metadata": {"name": "a"}});
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}});
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}});
+    server.seed([definition, clu, pod, deployment]).expect("objects");
+    let mut get = request(Method::GET, path, "application/json", &Value::Null);
+    get.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json;as=Table;v=v1;g=meta.k8s.io"));
+    let (status, reply) = send(&server, get).await;
+    assert_eq!((status, reply["kind"] == "Table"), (expected, expected == 200), "{reply}");
+}

@@ -16,7 +16,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderName;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, EXPIRES, HeaderValue, IF_NONE_MATCH, LOCATION, VARY};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
 use parking_lot::Mutex;
 
 use super::etag::document_hash;
@@ -30,7 +32,7 @@ use crate::version::KubernetesVersion;
 pub(crate) use types::read as definitions;
 
 /// Answers requests under `/openapi`; `None` for other paths.
-pub(crate) fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply> {
+pub(crate) fn respond(registry: &Registry, request: &ApiRequest, now: Timestamp) -> Option<Reply> {
     let path = request.path.trim_end_matches('/').strip_prefix("/openapi/")?;
     Some(match path.split_once('/') {
         None if path == "v2" => v2_reply(registry, request),
@@ -39,7 +41,7 @@ pub(crate) fn respond(registry: &Registry, request: &ApiRequest) -> Option<Reply
             index.headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
             index
         }
-        Some(("v3", document)) => v3_reply(registry, request, document),
+        Some(("v3", document)) => v3_reply(registry, request, document, now),
         _ => return None,
     })
 }
@@ -176,7 +178,7 @@ fn group_document(registry: &Registry, group: &str, version: &str, kinds: &[Arc<
     })
 }
 
-fn v3_reply(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
+fn v3_reply(registry: &Registry, request: &ApiRequest, name: &str, now: Timestamp) -> Reply {
     let found = documents(registry).into_iter().find(|(document, _, _)| document == name);
     let small = || root_documents::documents(registry).into_iter().find(|document| document.name == name);
     let document = match (found, small) {
@@ -215,8 +217,18 @@ fn v3_reply(registry: &Registry, request: &ApiRequest, name: &str) -> Reply {
     }
     if wanted == document.hash {
         reply.headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable"));
+        if let Some(end) = in_a_year(now).and_then(|end| HeaderValue::from_str(&end).ok()) {
+            reply.headers.insert(EXPIRES, end);
+        }
     }
     with_etag(reply, &etag)
+}
+
+/// Returns the time a year from now in the form of HTTP: `HandleGroupVersion` of
+/// `k8s.io/kube-openapi/pkg/handler3/handler.go`, in a server whose time zone is UTC.
+fn in_a_year(now: Timestamp) -> Option<String> {
+    let end = now.to_zoned(TimeZone::UTC).checked_add(1.year()).ok()?;
+    Some(end.strftime("%a, %d %b %Y %H:%M:%S UTC").to_string())
 }
 
 /// The encoding of a document that a request selects by its `Accept` header.
@@ -324,7 +336,7 @@ mod tests {
     use crate::request::ReplyBody;
 
     fn get(path: &str) -> (u16, Value) {
-        let reply = respond(&Registry::builtin(), &ApiRequest::new(Method::GET, path)).unwrap();
+        let reply = respond(&Registry::builtin(), &ApiRequest::new(Method::GET, path), Timestamp::UNIX_EPOCH).unwrap();
         let ReplyBody::Full(bytes) = &reply.body else { panic!("no full body") };
         (reply.status, serde_json::from_slice(bytes).unwrap_or(Value::Null))
     }
@@ -333,6 +345,9 @@ mod tests {
     fn documents_are_found_through_the_index() {
         let (_, index) = get("/openapi/v3");
         let url = index["paths"]["apis/policy/v1"]["serverRelativeURL"].as_str().unwrap();
+        let request = ApiRequest::new(Method::GET, url);
+        let hashed = respond(&Registry::builtin(), &request, Timestamp::UNIX_EPOCH).unwrap();
+        assert_eq!(hashed.headers[EXPIRES], "Fri, 01 Jan 1971 00:00:00 UTC");
         let (code, document) = get(url);
         assert_eq!(code, 200);
         let budget = &document["components"]["schemas"]["io.k8s.api.policy.v1.PodDisruptionBudget"];
@@ -369,7 +384,7 @@ mod tests {
         for (path, expected) in [("/openapi/v2", v2), ("/openapi/v3/apis/policy/v1", v3)] {
             let mut request = ApiRequest::new(Method::GET, path);
             request.headers.insert(ACCEPT, HeaderValue::from_str(accept).unwrap());
-            let reply = respond(&registry, &request).unwrap();
+            let reply = respond(&registry, &request, Timestamp::UNIX_EPOCH).unwrap();
             assert_eq!(reply.status, expected, "{path}");
             assert_eq!(reply.headers[VARY], "Accept");
             if accept.contains("spec.v3") && reply.status == 200 && path.contains("v3") {
