@@ -25,7 +25,7 @@ pub(super) enum CliVerb {
     Run(run::RunArgs),
     /// Run fixtures repeatedly, shuffled and with varying numbers of jobs, until one differs from its first run
     Repeat(repeat::RepeatArgs),
-    /// Run the fixtures of an archive (`run --evidence`) again and compare
+    /// Run the failures of `run --evidence` or `conform` again and compare
     Replay(replay::ReplayArgs),
     /// Show the changes of snapshots between two commits, equal ones once
     Review(review::ReviewArgs),

@@ -13,7 +13,7 @@ use super::guests::FixturesApart;
 use super::select::FixturesFolder;
 use super::site::SiteAfterRun;
 use super::streams::notify;
-use super::{environment, output_file};
+use super::{environment, output_file, replay};
 use crate::conformance::archive::EVIDENCE;
 use crate::conformance::deviations::{self, Deviation};
 use crate::conformance::history;
@@ -134,10 +134,12 @@ pub(super) fn main(args: &ConformArgs, explain_flags: &str) -> Result<Exit, CliE
     let blank = blank(args, &given, &environment)?;
     offered.features = given.claim.features.iter().cloned().collect();
     let plan = Plan::new(&given.fixtures, &offered, &Filter::default());
-    let writer = ReportWriter::create(blank, &args.out).map_err(CliError::environment)?;
+    let flags = environment.with_seed(flags.trim_start());
+    let origin = replay::origin(&environment.test_bed, &flags)?;
+    let writer = ReportWriter::create(blank, &origin, &args.out).map_err(CliError::environment)?;
     let progress = io::stderr().is_terminal();
     let terminal = Terminal::new(io::stderr().lock(), args.colour.is_on(progress), progress);
-    let terminal = terminal.with_explain_flags(environment.with_seed(&flags).trim_start());
+    let terminal = terminal.with_explain_flags(&flags);
     let title = format!("plumbline: {} {}", given.claim.project, given.claim.version);
     let page = |file| Ok::<_, CliError>(Html::new(output_file::create(Some(file))?, &title, &given.fixtures));
     let page = args.output.as_deref().map(page).transpose()?;
@@ -311,6 +313,8 @@ fn summary(writer: &ReportWriter, folder: &Path) -> io::Result<()> {
     writeln!(out, "\nreport    {} (with {JSON} and {JUNIT})", at(YAML))?;
     if writer.evidence() > 0 {
         writeln!(out, "evidence  {}", at(&format!("{EVIDENCE}/index.yaml")))?;
+        let trust = if subject.kind == command::KIND { " --trust" } else { "" };
+        writeln!(out, "again     plumbline replay{trust} {}", shell_words::quote(&folder.display().to_string()))?;
     }
     writeln!(out, "digest    {}", report.digest)
 }

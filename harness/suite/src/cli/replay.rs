@@ -1,4 +1,4 @@
-//! `plumbline replay`: runs the fixtures of an archive of evidence again.
+//! `plumbline replay`: runs the failures of an archive or folder of evidence again.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -18,10 +18,13 @@ use crate::plan::{Filter, Plan};
 use crate::report::{Event, Failure, FixtureReport, JudgedRun, Outcome, Reporter};
 use crate::runner::suite::{self, TestBed};
 
+/// The outcomes of fixtures that failed.
+const FAILED: [&str; 2] = ["fail", "known-deviation"];
+
 /// Flags of `replay`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ReplayArgs {
-    /// An archive that `run --evidence` has written
+    /// An archive that `run --evidence` or `publish` has written, or the folder of `conform --out`
     #[arg(value_name = "ARCHIVE")]
     archive: PathBuf,
 
@@ -84,15 +87,16 @@ fn read(args: &ReplayArgs) -> Result<(RunOrigin, Vec<FixtureEvidence>), CliError
     }
     let mut source = EvidenceSource::open(&args.archive).map_err(|error| refuted(&error))?;
     let origin = evidence::origin(&mut source).map_err(|error| refuted(&error))?.ok_or_else(|| {
-        refuted(&"it does not say how its run was made: replay archives of `plumbline run --evidence`")
+        refuted(&"it does not say how its run was made, as what `run --evidence` and `conform` write does since 0.2.0")
     })?;
     let mut evidence = evidence::read(&mut source).map_err(|error| refuted(&error))?;
     let is_selected =
         |one: &FixtureEvidence| args.fixtures.is_empty() || args.fixtures.iter().any(|part| one.fixture.contains(part));
+    // Others say less of the subject than of the machine.
+    evidence.retain(|one| FAILED.contains(&one.outcome.as_str()));
+    let why = if evidence.is_empty() { "no failures" } else { "no failure of such a fixture" };
     evidence.retain(is_selected);
     if evidence.is_empty() {
-        let why =
-            if args.fixtures.is_empty() { "no failures: each fixture of its run passed" } else { "no such fixture" };
         return Err(CliError::Nothing(format!("{name} has {why}")));
     }
     Ok((origin, evidence))
@@ -220,6 +224,7 @@ mod tests {
             file: failed.file.clone(),
             text: String::new(),
             promise: failed.promise.clone(),
+            outcome: "fail".to_owned(),
             checks: failed.failures.iter().map(|one| Failure { excerpt: String::new(), ..one.clone() }).collect(),
             failures: String::new(),
             transcript: failed.transcript.clone(),

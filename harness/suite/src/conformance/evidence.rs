@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! evidence/index.yaml                         fixtures, failures, and the folder of each
-//! evidence/origin.yaml                        how to run the fixtures again, if `run --evidence` wrote it
+//! evidence/origin.yaml                        how to run the fixtures again
 //! evidence/podgc/orphaned-quarantine-40s/
 //!   fixture.yaml                              the fixture's file
 //!   failures.txt                              expected and observed values
@@ -77,6 +77,8 @@ pub struct FixtureEvidence {
     pub text: String,
     /// Its promise.
     pub promise: String,
+    /// The report's word for its outcome, such as `fail`, `known-deviation` or `flaky`.
+    pub outcome: String,
     /// Its failed checks.
     pub checks: Vec<Failure>,
     /// The content of `failures.txt`.
@@ -137,6 +139,7 @@ pub fn read(source: &mut EvidenceSource) -> io::Result<Vec<FixtureEvidence>> {
             fixture: entry.fixture,
             file: entry.file,
             promise: entry.promise,
+            outcome: entry.outcome,
             checks: entry.failures,
         })
     };
@@ -178,8 +181,7 @@ impl EvidenceRecorder {
         };
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
         let mut evidence = EvidenceFolder::create(&folder.path().join(EVIDENCE))?;
-        let text = serde_saphyr::to_string(origin).map_err(|error| failed(&error))?;
-        evidence.put(ORIGIN, &text).map_err(|error| failed(&error))?;
+        evidence.put_origin(origin).map_err(|error| failed(&error))?;
         Ok(Self { evidence, folder, archive: archive.to_owned() })
     }
 }
@@ -300,6 +302,11 @@ impl EvidenceFolder {
     #[must_use]
     pub const fn digests(&self) -> &BTreeMap<String, String> {
         &self.digests
+    }
+
+    /// Stores how the run is made.
+    pub(super) fn put_origin(&mut self, origin: &RunOrigin) -> io::Result<()> {
+        self.put(ORIGIN, &serde_saphyr::to_string(origin).map_err(io::Error::other)?)
     }
 
     fn put(&mut self, name: &str, text: &str) -> io::Result<()> {

@@ -11,7 +11,7 @@ use plumbline::time::Stopwatch;
 use super::ConformanceError;
 use super::archive::{EVIDENCE, MANIFEST};
 use super::deviations;
-use super::evidence::{EvidenceFolder, replace};
+use super::evidence::{EvidenceFolder, RunOrigin, replace};
 use super::manifest;
 use super::report::{ConformanceOutcome, ConformanceReport};
 use super::tested_program;
@@ -42,12 +42,12 @@ pub struct ReportWriter {
 }
 
 impl ReportWriter {
-    /// Writes `report`, with every fixture as `not-run`, to `folder`.
+    /// Writes `report`, with every fixture as `not-run`, to `folder`, and how the run is made to its evidence.
     ///
     /// # Errors
     ///
     /// Returns an error if the folder or its files cannot be written.
-    pub fn create(mut report: ConformanceReport, folder: &Path) -> Result<Self, ConformanceError> {
+    pub fn create(mut report: ConformanceReport, origin: &RunOrigin, folder: &Path) -> Result<Self, ConformanceError> {
         let failed = |error: io::Error| {
             ConformanceError::Unwritable(format!("unable to write to {}: {error}", folder.display()))
         };
@@ -70,6 +70,7 @@ impl ReportWriter {
             written: Stopwatch::start(),
             evidence: EvidenceFolder::create(&folder_of_evidence)?,
         };
+        writer.evidence.put_origin(origin).map_err(failed)?;
         writer.write().map_err(failed)?;
         Ok(writer)
     }
@@ -220,7 +221,7 @@ mod tests {
             upstream: String::new(),
             sometimes: false,
         });
-        let mut writer = ReportWriter::create(begun, root.path()).expect("a writable folder");
+        let mut writer = ReportWriter::create(begun, &RunOrigin::default(), root.path()).expect("a writable folder");
         assert_eq!(
             on_disk(root.path()).with(ConformanceOutcome::NotRun).count(),
             4,
@@ -277,8 +278,9 @@ mod tests {
         let root = tempfile::tempdir().expect("a folder");
         let file = root.path().join("file");
         fs::write(&file, "").expect("a writable folder");
-        let refused =
-            ReportWriter::create(sealed("podgc", Vec::new()), &file.join("out")).expect_err("no folder").to_string();
+        let refused = ReportWriter::create(sealed("podgc", Vec::new()), &RunOrigin::default(), &file.join("out"))
+            .expect_err("no folder")
+            .to_string();
         assert!(refused.starts_with("unable to write to ") && refused.contains("file/out"), "{refused}");
     }
 }

@@ -205,9 +205,10 @@ fn hostile(text: &str) -> PublishedReport {
     report.subject.environment = vec![text.to_owned()];
     report.subject.files = [(text.to_owned(), text.to_owned())].into();
     report.seal();
-    let [fixture, file, fixture_text, promise, failures, transcript] = [(); 6].map(|()| text.to_owned());
+    let [fixture, file, fixture_text, promise, outcome, failures, transcript] = [(); 7].map(|()| text.to_owned());
     let checks = vec![failure(text, text)];
-    let evidence = FixtureEvidence { fixture, file, text: fixture_text, promise, checks, failures, transcript };
+    let evidence =
+        FixtureEvidence { fixture, file, text: fixture_text, promise, outcome, checks, failures, transcript };
     one.causes = causes::of(&one.report, &[evidence]);
     one
 }
@@ -229,6 +230,7 @@ fn failures_are_grouped_by_cause() {
         file: format!("fixtures/ttl/{name}.yaml"),
         text: String::new(),
         promise: "A promise.".to_owned(),
+        outcome: "fail".to_owned(),
         checks: vec![failure("nothing else was written", observed)],
         failures: format!("nothing else was written\nobserved: {observed}"),
         transcript: format!("the transcript of {name}\n"),

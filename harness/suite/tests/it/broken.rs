@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use plumbline::fixture::{Controller, Fixture};
 use plumbline_suite::cluster::EmbeddedCluster;
+use plumbline_suite::conformance::evidence::RunOrigin;
 use plumbline_suite::conformance::implementation::Implementation;
 use plumbline_suite::conformance::profile::Profiles;
 use plumbline_suite::conformance::report::{ConformanceOutcome, ConformanceReport, Suite};
@@ -105,8 +106,8 @@ fn conform(
         suite: &suite,
     };
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("broken").join(name);
-    let mut writer = ReportWriter::create(not_run_report(scope, &test_bed).expect("a not_run_report report"), &folder)
-        .expect("a writable folder");
+    let begun = not_run_report(scope, &test_bed).expect("a not_run_report report");
+    let mut writer = ReportWriter::create(begun, &RunOrigin::default(), &folder).expect("a writable folder");
     let plan = Plan::new(&chosen, &place, &Filter::default());
     let options = RunOptions { jobs: 2, ..RunOptions::one_by_one() };
     suite::run(&plan, &test_bed, options, &mut writer).expect("a report");

@@ -183,6 +183,10 @@ fn a_failure_is_named_and_leaves_evidence() {
     assert!(read(&root.join("conformance/evidence/index.yaml")).contains("podgc/bad"));
     assert!(read(&root.join("conformance/evidence/_passed/podgc/good.txt")).contains("DELETE pods/a 200"));
     assert_eq!(plumbline(&root, "verify conformance/report.yaml").0, 0, "the report is true, that is all");
+    assert!(out.contains("again     plumbline replay conformance\n"), "{out}");
+    let (code, again, err) = plumbline(&root, "replay conformance");
+    assert_eq!(code, 0, "{again}{err}");
+    assert_eq!(again, "podgc/bad came out the same: outcome, failures and transcript are equal (failed)\n");
     fs::write(evidence.join("failures.txt"), "not our fault").expect("a writable folder");
     let (code, _, err) = plumbline(&root, "verify conformance/report.yaml");
     assert_eq!(code, 5);
@@ -197,6 +201,8 @@ fn a_known_deviation_is_distinguished() {
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("known  podgc/bad (hardened): Nothing lives for ever. (example/collector#1)"), "{out}");
     assert_eq!(report(&root).with(ConformanceOutcome::KnownDeviation).count(), 1);
+    let (code, again, err) = plumbline(&root, "replay conformance");
+    assert_eq!((code, again.starts_with("podgc/bad came out the same: ")), (0, true), "{again}{err}");
     assert!(root.join("conformance/evidence/podgc/bad/transcript.txt").exists());
     assert_eq!(plumbline(&root, "verify conformance/report.yaml").0, 0);
 }

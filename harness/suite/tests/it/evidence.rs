@@ -54,7 +54,7 @@ fn failures_are_replayed_on_another_machine() {
     assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(0), expected), "{}", text(&output.stderr));
     let output = plumbline(&root, &["replay", "out.zip", "podgc/good"]);
     assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("out.zip has no such fixture"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("out.zip has no failure of such a fixture"), "{}", text(&output.stderr));
 
     let index = "evidence/index.yaml";
     edited(&written, &root.join("other.zip"), index, |yaml| yaml.replace("exists: pods/a", "exists: pods/b"));

@@ -220,11 +220,11 @@ fn a_program_that_never_rests_fails_its_fixture_at_the_limit() {
     {
         assert!(out.contains(part), "{part}: {out}{err}");
     }
-    let run = ["run", "--fixture-limit", "8s", "--command", "sh -c 'while :; do :; done' {kubeconfig}", "ttl/grow-*"];
+    let run = ["run", "--fixture-limit", "3s", "--command", "sh -c 'while :; do :; done' {kubeconfig}", "ttl/grow-*"];
     let output = plumbline(&run);
     let (out, err) = texts(&output);
     assert_eq!(output.status.code(), Some(96), "{out}{err}");
-    assert!(err.contains("does not start, so no fixture was run: it had not ended after 8 s"), "{err}");
+    assert!(err.contains("does not start, so no fixture was run: it had not ended after 3 s"), "{err}");
 }
 
 /// A signal ends fixtures in other processes, too, and what has been shown is kept.
