@@ -24,6 +24,11 @@ pub(super) fn node_key(name: &str) -> Key {
     Key { group: String::new(), resource: "nodes".to_owned(), namespace: None, name: name.to_owned() }
 }
 
+/// Returns true for objects of custom kinds: Kubernetes' own groups have no dot, or end with `.k8s.io`.
+pub(super) fn is_custom(key: &Key) -> bool {
+    key.group.contains('.') && !key.group.ends_with(".k8s.io")
+}
+
 /// Returns the states of a node that the sender of a request may have had in mind.
 pub(super) fn node_states(knowledge: &Knowledge<'_>, node: &str, window: WorkWindow) -> Vec<NodeState> {
     let states = knowledge.states(&node_key(node), window);

@@ -32,12 +32,13 @@
 //! sender of a request may have had in mind, from the record of the run; [`backoff`] and [`held`] say what may have
 //! delayed a write.
 
-use plumbline::expect::world::{Key, ObjectStates};
+use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::{ALIVE, Breach, END_STATE, FRESH};
 use plumbline::fixture::Fixture;
 use plumbline::rules::budgets::BUDGETS;
 
 use self::disturbances::is_seen_late;
+use self::known::is_custom;
 use self::models::MODEL;
 use crate::explore::histories::facts::stays_uninformed;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
@@ -183,11 +184,6 @@ fn is_late_owner(breach: &Breach, explored: ExploredRun<'_>) -> bool {
         && [END_STATE, FRESH, MODEL].contains(&breach.oracle.as_str())
         && (is_seen_late(explored, |key| OWNERS.contains(&key.resource.as_str()))
             || explored.knowledge.is_changed_unseen(is_custom))
-}
-
-/// Returns true for objects of custom kinds: Kubernetes' own groups have no dot, or end with `.k8s.io`.
-fn is_custom(key: &Key) -> bool {
-    key.group.contains('.') && !key.group.ends_with(".k8s.io")
 }
 
 /// Judges a run without faults: there is nothing to compare it with.

@@ -1,15 +1,19 @@
 //! Oracle `model`: the objects agree with each other, at the end and, in a run without faults, whenever nothing has
 //! changed for a while: a later step would hide what was wrong until then. Pure.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use plumbline::expect::world::ObjectStates;
+use plumbline::expect::world::{Key, ObjectStates, key_of_change};
 use plumbline::explore::breach::Breach;
 use plumbline::fixture::Fixture;
+use plumbline::metadata;
+use plumbline::rules::budgets::{BUDGETS, selects};
 use plumbline::transcript::{EntryKind, TranscriptEntry};
 
 use super::disturbances::is_calm;
+use super::known::is_custom;
 use super::model::{self, ModelBreach, ModelMoment};
 use crate::explore::run::explored::ExploredRun;
 
@@ -33,7 +37,12 @@ pub(super) fn broken(fixture: &Fixture, begin: &ObjectStates, explored: Explored
     };
     let calm = is_calm(explored);
     let moment = ModelMoment { now, sizes, calm };
-    let at_end = model::breaches(&world, fixture, moment).into_iter().map(|found| (explored.record.end, found));
+    let mut unseen = UnseenOwners::default();
+    for entry in entries {
+        unseen.note(&world, entry);
+    }
+    let at_end = model::breaches(&world, fixture, moment).into_iter().filter(|found| !unseen.excuse(&found.key));
+    let at_end = at_end.map(|found| (explored.record.end, found));
     // Limits of the client's rate delay everything.
     let rests = calm && !fixture.flags.contains_key("kube-api-qps");
     let between = rests.then(|| disagreement(fixture, begin, explored)).flatten();
@@ -68,6 +77,7 @@ fn disagreement(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'
     let mut least = nodes;
     let mut most = nodes;
     let mut last = Duration::ZERO;
+    let mut unseen = UnseenOwners::default();
     for entry in explored.until_quiet() {
         if !is_change(entry) {
             continue;
@@ -76,16 +86,58 @@ fn disagreement(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'
             let since = SignedDuration::try_from(entry.at).unwrap_or_default();
             let now = explored.record.start.checked_add(since).unwrap_or_default();
             let moment = ModelMoment { now, sizes: (least, most), calm: true };
-            if let Some(found) = model::at_rest(&world, fixture, moment).into_iter().next() {
+            let found = model::at_rest(&world, fixture, moment).into_iter().find(|found| !unseen.excuse(&found.key));
+            if let Some(found) = found {
                 return Some((entry.at, found));
             }
         }
         world.step(entry);
+        unseen.note(&world, entry);
         let nodes = world.all("nodes").count();
         (least, most) = (least.min(nodes), most.max(nodes));
         last = entry.at;
     }
     None
+}
+
+/// The last changes of owners that no informer shows: those of custom kinds, which the controllers read when they need
+/// them. A change of such an owner, or of the definition of its kind, leads to no sync, as upstream; one of a budget or
+/// of one of its pods does (`pkg/controller/disruption/disruption.go`, the handlers of `NewDisruptionController`).
+#[derive(Debug, Default)]
+struct UnseenOwners {
+    /// The entry of the last change of an owner or a definition.
+    changed: Option<usize>,
+    /// The last entry that leads to a sync of each budget.
+    synced: BTreeMap<Key, usize>,
+}
+
+impl UnseenOwners {
+    /// Notes a change; `world` has the budgets.
+    fn note(&mut self, world: &ObjectStates, entry: &TranscriptEntry) {
+        let EntryKind::Change(change) = &entry.what else { return };
+        let key = key_of_change(change);
+        match change.resource.as_str() {
+            BUDGETS => _ = self.synced.insert(key, entry.seq),
+            "pods" => {
+                let states = [&change.old, &change.new];
+                let concerns = |budget: &Key, selector| {
+                    let mut pods = states.into_iter().flatten();
+                    budget.namespace == key.namespace && pods.any(|pod| selects(selector, metadata::labels(pod)))
+                };
+                let budgets =
+                    world.all(BUDGETS).filter(|(budget, object)| concerns(budget, &object["spec"]["selector"]));
+                self.synced.extend(budgets.map(|(budget, _)| (budget.clone(), entry.seq)));
+            }
+            "customresourcedefinitions" => self.changed = Some(entry.seq),
+            _ if is_custom(&key) => self.changed = Some(entry.seq),
+            _ => {}
+        }
+    }
+
+    /// Returns true for a budget that may not follow its owners yet.
+    fn excuse(&self, key: &Key) -> bool {
+        key.resource == BUDGETS && self.changed > self.synced.get(key).copied()
+    }
 }
 
 fn is_change(entry: &TranscriptEntry) -> bool {
@@ -100,11 +152,48 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::explore::judge::testing::{change, judged_by};
+    use crate::explore::judge::testing::{History, change, judged_by};
 
     fn node(ttl: Option<&str>) -> Value {
         let annotations = ttl.map(|ttl| json!({ TTL_ANNOTATION: ttl }));
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "annotations": annotations}})
+    }
+
+    fn definition() -> Value {
+        let versions =
+            json!([{"name": "v1", "served": true, "subresources": {"scale": {"specReplicasPath": ".spec.n"}}}]);
+        json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": "scaleds.x.io"}, "spec": {"group": "x.io", "versions": versions,
+                "names": {"kind": "Scaled", "plural": "scaleds"}}})
+    }
+
+    /// The definition of the kind of a pod's owner goes at 10 s. A pod changes at 50 s, or the one of another budget.
+    #[rstest]
+    #[case::its_pod_changes(json!({"a": "b"}), Some(120))]
+    #[case::nothing_leads_to_a_sync(json!({"c": "d"}), None)]
+    fn a_budget_follows_an_owner_that_no_informer_shows_from_its_next_sync_on(
+        #[case] labels: Value,
+        #[case] found: Option<u64>,
+    ) {
+        let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": {"name": "b", "namespace": "default", "generation": 1},
+            "spec": {"selector": {"matchLabels": {"a": "b"}}, "maxUnavailable": 1},
+            "status": {"disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 0, "expectedPods": 1,
+                "observedGeneration": 1}});
+        let owner = json!({"apiVersion": "x.io/v1", "kind": "Scaled", "spec": {"n": 1},
+            "metadata": {"name": "o", "namespace": "default", "uid": "o"}});
+        let pod = |name: &str, labels: &Value| {
+            json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": name,
+                "labels": labels, "ownerReferences": [{"apiVersion": "x.io/v1", "kind": "Scaled", "name": "o",
+                    "uid": "o", "controller": true}]},
+                "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})
+        };
+        let mut history = History::new(&[definition(), budget, owner, pod("p", &json!({"a": "b"}))]);
+        history.happens_unseen(10, "customresourcedefinitions.apiextensions.k8s.io/scaleds.x.io", None);
+        history.happens(50, "pods/q", Some(pod("q", &labels)));
+        history.happens(120, "nodes/n", Some(node(None)));
+        let breach = history.judged("disruption", disagreement);
+        assert_eq!(breach.map(|(at, _)| at), found.map(Duration::from_secs));
     }
 
     /// The node has no TTL until the second change.
