@@ -28,6 +28,17 @@ const HURRIED: u64 = 40;
 const RESTLESS: u64 = 10;
 /// Percentage of histories whose number of nodes is near one that changes their TTL.
 const LARGE: u64 = 4;
+/// The second replica set of a deployment in a rollout. Its pods have another label than those of the first one.
+const NEW_SET: &str = "rs/next";
+/// Percentage of deployments that are in a rollout.
+const IN_ROLLOUT: u64 = 50;
+/// Two custom kinds of one group, and an owner of each. The second one is served late.
+const CUSTOM_KINDS: &str = "  crds: [{ kind: Gadget, group: apps.test.io }, { kind: Widget, group: apps.test.io }]\n";
+const CUSTOM_OWNERS: [&str; 2] = ["gadget/web", "widget/web"];
+/// Time after which the controllers look again for a kind that was not served, and a second more.
+const REST_MAPPER: u64 = 31;
+/// Percentage of recreated pods that are deleted and created at the same instant.
+const AT_ONCE: u64 = 25;
 /// Percentage of the steps of these histories that change the number of nodes.
 const RESIZED: u64 = 40;
 
@@ -52,11 +63,14 @@ enum Happening {
     AnnounceAgain,
     ExchangeTaints,
     TolerateTheRest,
+    ReplaceTaint,
+    ScaleDeployment,
+    ServeKind,
 }
 
 impl Happening {
     /// All kinds. Those that clusters see more often are listed several times. The order is part of what a seed means.
-    const ALL: [Self; 23] = [
+    const ALL: [Self; 26] = [
         Self::Taint,
         Self::Taint,
         Self::Untaint,
@@ -80,6 +94,9 @@ impl Happening {
         Self::AnnounceAgain,
         Self::ExchangeTaints,
         Self::TolerateTheRest,
+        Self::ReplaceTaint,
+        Self::ScaleDeployment,
+        Self::ServeKind,
     ];
 }
 
@@ -185,6 +202,10 @@ struct RandomHistory {
     owners: Vec<&'static str>,
     /// The short form of each owner.
     owner_forms: Vec<String>,
+    /// True if there are custom kinds, of which the second one was never served.
+    has_unserved: bool,
+    /// True if the deployment has a second replica set.
+    in_rollout: bool,
     /// Number of budgets.
     budgets: u64,
     /// The kinds of step that can happen. Each history has few, so that they meet more often.
@@ -213,6 +234,8 @@ impl RandomHistory {
             forms: Vec::new(),
             owners: Vec::new(),
             owner_forms: Vec::new(),
+            has_unserved: false,
+            in_rollout: false,
             budgets: 0,
             large: false,
             next: 1,
@@ -229,12 +252,17 @@ impl RandomHistory {
             nodes.push(format!("\"{name}{taint}\""));
             self.nodes.push((name, true));
         }
-        let (owners, mut pods) = self.workloads();
+        let (mut owners, mut pods) = self.workloads();
+        self.has_unserved = self.kinds.contains(&Happening::ServeKind);
+        if self.has_unserved {
+            owners.extend(CUSTOM_OWNERS.map(|owner| format!("\"{owner} × 2\"")));
+        }
         for _ in 0..self.draw.below(3) {
             pods.push(self.new_pod(""));
         }
         let budgets = self.budgets();
-        let mut text = format!("  nodes: [{}]\n", nodes.join(", "));
+        let mut text = if self.has_unserved { CUSTOM_KINDS.to_owned() } else { String::new() };
+        let _ = writeln!(text, "  nodes: [{}]", nodes.join(", "));
         for (field, items) in [("owners", owners), ("budgets", budgets), ("pods", pods)] {
             if !items.is_empty() {
                 let _ = writeln!(text, "  {field}: [{}]", items.join(", "));
@@ -262,6 +290,14 @@ impl RandomHistory {
             for _ in 0..replicas {
                 pods.push(self.new_pod(owner));
             }
+            let has_deployment = owner == "rs/web" && owners.len() == 2;
+            if has_deployment && self.draw.chance(IN_ROLLOUT) {
+                self.in_rollout = true;
+                owners.push(format!("\"{NEW_SET} × 1 of deploy/web\""));
+                for _ in 0..=self.draw.below(2) {
+                    pods.push(self.new_pod(NEW_SET));
+                }
+            }
         }
         (owners, pods)
     }
@@ -270,7 +306,11 @@ impl RandomHistory {
         let mut budgets = Vec::new();
         self.budgets = self.draw.below(3);
         for number in 1..=self.budgets {
-            let app = if self.draw.chance(80) { "web" } else { "db" };
+            let app = match self.draw.below(10) {
+                0 | 1 => "db",
+                2 | 3 if self.in_rollout => "next",
+                _ => "web",
+            };
             let amount = match self.draw.below(4) {
                 0 => format!("minAvailable {}", self.draw.below(4)),
                 1 => format!("minAvailable {}%", 10 * self.draw.below(11)),
@@ -297,7 +337,7 @@ impl RandomHistory {
         }
         if self.draw.chance(40) {
             let seconds = self.draw.pick(&TOLERATED).copied().unwrap_or_default();
-            form.push_str(" tolerating k");
+            form.push_str(if self.draw.chance(25) { " tolerating k=v" } else { " tolerating k" });
             if seconds > 0 {
                 let _ = write!(form, " for {seconds}s");
             }
@@ -363,6 +403,9 @@ impl RandomHistory {
             Happening::AnnounceAgain => self.announce_again(),
             Happening::ExchangeTaints => self.exchange_taints(&node),
             Happening::TolerateTheRest => self.tolerate_the_rest(&node),
+            Happening::ReplaceTaint => self.replace_taint(&node),
+            Happening::ScaleDeployment => self.scale_deployment(),
+            Happening::ServeKind => self.serve_kind(),
         }
     }
 
@@ -376,6 +419,49 @@ impl RandomHistory {
         format!("scale: {{ {scaled}: {} }}", self.draw.below(6))
     }
 
+    /// Scales a deployment, on which the budgets of the pods of all its replica sets depend.
+    fn scale_deployment(&mut self) -> Vec<Timed> {
+        let has_deployment = self.owner_forms.first().is_some_and(|form| form.contains("of deploy/"));
+        if !has_deployment {
+            return vec![(0, self.scale())];
+        }
+        vec![(0, format!("scale: {{ deploy/web: {} }}", self.draw.below(6)))]
+    }
+
+    /// Withdraws a custom kind before the controllers look for one of its group, serves it again, and creates a pod
+    /// whose owner is of that kind.
+    fn serve_kind(&mut self) -> Vec<Timed> {
+        if !std::mem::take(&mut self.has_unserved) {
+            return self.recreate_pod();
+        }
+        let serves = |value: bool| {
+            let served = format!("{{ op: replace, path: /spec/versions/0/served, value: {value} }}");
+            format!("patch: {{ object: customresourcedefinitions/widgets.apps.test.io, json: [{served}] }}")
+        };
+        let [first, second] = CUSTOM_OWNERS.map(|owner| format!("create: {{ pods: [{}] }}", self.new_pod(owner)));
+        vec![
+            (0, serves(false)),
+            (1 + self.draw.below(40), first),
+            (1 + self.draw.below(20), serves(true)),
+            (REST_MAPPER + self.draw.below(60), second),
+        ]
+    }
+
+    /// Replaces all taints of a node in one update, after a while by one that differs in value or effect alone.
+    fn replace_taint(&mut self, node: &str) -> Vec<Timed> {
+        let taint = |key: &str, value: &str, effect: &str| {
+            let taint = format!("{{ key: {key}, value: {value}, effect: {effect} }}");
+            format!("update: {{ nodes/{node}: {{ spec: {{ taints: [{taint}] }} }} }}")
+        };
+        let (value, effect) = if self.draw.chance(60) { ("w", "NoExecute") } else { ("v", "NoSchedule") };
+        let mut both = [taint("k", "v", "NoExecute"), taint("k", value, effect)];
+        if self.draw.chance(40) {
+            both.reverse();
+        }
+        let [first, second] = both;
+        vec![(0, first), (1 + self.draw.below(40), second)]
+    }
+
     /// Deletes a pod and creates another of its name, like a stateful set.
     fn recreate_pod(&mut self) -> Vec<Timed> {
         let Some(form) = self.draw.pick(&self.forms).cloned() else { return self.rollout() };
@@ -387,7 +473,8 @@ impl RandomHistory {
             Some(old) => form.replacen(&format!(" on {old}"), &format!(" on {other}"), 1),
             None => form.clone(),
         };
-        vec![(0, deletion), (self.draw.below(40), format!("create: {{ pods: [{form}] }}"))]
+        let pause = if self.draw.chance(AT_ONCE) { 0 } else { self.draw.below(40) };
+        vec![(0, deletion), (pause, format!("create: {{ pods: [{form}] }}"))]
     }
 
     /// Deletes an owner and, in most cases, creates another of its name. Its pods stay and change, since the deletion
