@@ -44,6 +44,7 @@ usage: plumbline-mutants <mutants | bugs | semantic | fresh | list | build> [OPT
   --sample N        only N of the operators' mutants that the fixtures caught, chosen by --seed; not those of objects
   --seed N          decides which                                 [default: 1]
   --strategy NAME   with --explore: its strategy  [default: all]
+  --replicas N      with --explore: number of replicas with leader election  [default: 1]
   --timeout SECS    time limit of a run  [default: three times the duration without a mutant, at least 60]
 
 Results are saved in mutants.json below DIR; an interrupted run resumes from there.";
@@ -61,6 +62,7 @@ struct Args {
     jobs: Option<String>,
     explore: Option<String>,
     strategy: String,
+    replicas: Option<String>,
     timeout: Option<u64>,
     sample: Option<usize>,
     seed: u64,
@@ -82,6 +84,7 @@ fn args() -> Result<Args, Failure> {
         jobs: None,
         explore: None,
         strategy: "all".to_owned(),
+        replicas: None,
         timeout: None,
         sample: None,
         seed: 1,
@@ -97,6 +100,7 @@ fn args() -> Result<Args, Failure> {
             "--jobs" => args.jobs = Some(value()?),
             "--explore" => args.explore = Some(value()?),
             "--strategy" => args.strategy = value()?,
+            "--replicas" => args.replicas = Some(value()?),
             "--sample" => args.sample = Some(value()?.parse()?),
             "--seed" => args.seed = value()?.parse()?,
             "--timeout" => args.timeout = Some(value()?.parse()?),

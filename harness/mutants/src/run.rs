@@ -27,7 +27,8 @@ pub struct Runner {
     program: PathBuf,
     fixtures: PathBuf,
     report: PathBuf,
-    jobs: Vec<String>,
+    /// Flags of this program that `plumbline` has, too.
+    flags: Vec<String>,
     /// The budget, if explorations judge.
     explore: Option<String>,
     strategy: String,
@@ -38,12 +39,13 @@ pub struct Runner {
 impl Runner {
     /// Creates a runner. Checks that all fixtures pass without a mutant, since a failure would otherwise mean nothing.
     pub fn new(repository: &Path, program: &Path, args: &Args) -> Result<Self, Failure> {
-        let jobs = args.jobs.iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.clone()]).collect();
+        let passed = [("--jobs", &args.jobs), ("--replicas", &args.replicas)];
+        let passed = passed.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value.clone()?]));
         let mut runner = Self {
             program: program.to_owned(),
             fixtures: repository.join("fixtures"),
             report: program.with_extension("report.json"),
-            jobs,
+            flags: passed.flatten().collect(),
             explore: args.explore.clone(),
             strategy: args.strategy.clone(),
             timeout: Duration::from_hours(1),
@@ -95,7 +97,7 @@ impl Runner {
             .arg(&self.fixtures)
             .arg("--output")
             .arg(&self.report)
-            .args(&self.jobs)
+            .args(&self.flags)
             .args(select)
             .env("PLUMBLINE_MUTANT", id.to_string())
             .env("RUST_LOG", "off")
