@@ -25,7 +25,7 @@ use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, Transcr
 use serde_json::{Value, json};
 
 use super::breaches::of_change;
-use super::known::{ReplacedNodes, node_key, node_states, pod_states, took_effect};
+use super::known::{ReplacedStates, node_key, node_states, pod_states, took_effect};
 use crate::explore::run::explored::ExploredRun;
 
 /// The oracle.
@@ -124,25 +124,25 @@ struct KnownDeadline {
 struct KnownDeadlines {
     world: ObjectStates,
     of_pod: BTreeMap<String, Vec<KnownDeadline>>,
-    replaced_nodes: ReplacedNodes,
+    replaced_states: ReplacedStates,
 }
 
 impl KnownDeadlines {
     fn new(begin: &ObjectStates) -> Self {
-        let replaced_nodes = ReplacedNodes::default();
-        Self { world: begin.without_objects(), of_pod: BTreeMap::new(), replaced_nodes }
+        let replaced_states = ReplacedStates::default();
+        Self { world: begin.without_objects(), of_pod: BTreeMap::new(), replaced_states }
     }
 
     /// Records the state of an object that an informer shows.
     fn put(&mut self, key: &Key, sighting: &Sighting<'_>) {
-        self.replaced_nodes.note(key, self.world.get(key), sighting.at);
+        self.replaced_states.note(key, self.world.get(key), sighting.at);
         self.world.put(key.clone(), sighting.state.cloned());
     }
 
     /// Updates the deadlines of the pods of a node, or of a pod, after a sighting.
     fn update(&mut self, is_concerned: impl Fn(&Value) -> bool, position: usize, now: Duration) {
         for (_, pod) in self.world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
-            let replaced = self.replaced_nodes.toleration_limit(pod);
+            let replaced = self.replaced_states.toleration_limit(pod);
             let deadlines = self.of_pod.entry(metadata::uid(pod).unwrap_or_default().to_owned()).or_default();
             let running = deadlines.last().and_then(|last| last.due);
             let replaced = replaced.filter(|_| running.is_none());

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 
 use super::breaches::of_change;
 use super::disturbances::is_calm;
-use super::known::ReplacedNodes;
+use super::known::ReplacedStates;
 use crate::explore::run::explored::ExploredRun;
 
 /// The reason of the Events about evictions because of a taint.
@@ -298,7 +298,7 @@ fn key_of(pod: &Value) -> PodKey {
 fn cancellations(begin: &ObjectStates, explored: ExploredRun<'_>, calm: bool) -> Option<Breach> {
     let mut world = begin.without_objects();
     let mut countdowns = Countdowns::default();
-    let mut replaced_nodes = ReplacedNodes::default();
+    let mut replaced_states = ReplacedStates::default();
     let mut reported: BTreeMap<PodKey, Reports> = BTreeMap::new();
     let mut instant = Duration::ZERO;
     for step in explored.knowledge.steps(None, View::Certain) {
@@ -315,13 +315,13 @@ fn cancellations(begin: &ObjectStates, explored: ExploredRun<'_>, calm: bool) ->
             }
             KnownStep::Sees(key, sighting) => {
                 let old = world.get(key).cloned();
-                replaced_nodes.note(key, old.as_ref(), sighting.at);
+                replaced_states.note(key, old.as_ref(), sighting.at);
                 world.put(key.clone(), sighting.state.cloned());
                 match (key.resource.as_str(), old, sighting.state) {
                     ("pods", old, Some(new)) => {
                         let is_another = |old: &RecordedJson| metadata::uid(old) != metadata::uid(new);
                         old.filter(is_another).iter().for_each(|old| countdowns.end(old, sighting.at));
-                        if replaced_nodes.toleration_limit(new).is_some() {
+                        if replaced_states.toleration_limit(new).is_some() {
                             countdowns.begin_and_end(new);
                         }
                         countdowns.update(&world, [&**new].into_iter(), sighting.at);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use plumbline::expect::world::Key;
+use plumbline::metadata;
 use plumbline::rules::nodes::NodeState;
 use plumbline::rules::taints::toleration_limit_on;
 use plumbline::transcript::{EntryKind, RecordedJson, RecordedRequest, TranscriptEntry};
@@ -35,28 +36,48 @@ pub(super) fn node_states(knowledge: &Knowledge<'_>, node: &str, window: WorkWin
     states.into_iter().map(|state| state.map_or(NodeState::Missing, |node| NodeState::of(node))).collect()
 }
 
-/// The states of nodes that news of the same instant replaced. News of pods and of nodes come on connections of their
-/// own, so that a controller may read those of a pod first.
+/// The states of pods and nodes that news of the same instant replaced. News of pods and of nodes come on connections
+/// of their own, so that a controller may read those of a pod first, and act upon each.
 #[derive(Debug, Default)]
-pub(super) struct ReplacedNodes {
+pub(super) struct ReplacedStates {
     instant: Duration,
-    states: Vec<RecordedJson>,
+    nodes: Vec<RecordedJson>,
+    pods: Vec<RecordedJson>,
 }
 
-impl ReplacedNodes {
+impl ReplacedStates {
     /// Notes news of an object at `now`, after which its state is no longer `old`.
     pub(super) fn note(&mut self, key: &Key, old: Option<&RecordedJson>, now: Duration) {
         if self.instant != now {
-            self.instant = now;
-            self.states.clear();
+            *self = Self { instant: now, ..Self::default() };
         }
-        self.states.extend(old.filter(|_| key.resource == "nodes").cloned());
+        match key.resource.as_str() {
+            "nodes" => self.nodes.extend(old.cloned()),
+            "pods" => self.pods.extend(old.cloned()),
+            _ => {}
+        }
     }
 
     /// Returns how long `pod` may stay in a replaced state of its node, at least; `None`: indefinitely in each.
     pub(super) fn toleration_limit(&self, pod: &Value) -> Option<Duration> {
-        let states = self.states.iter().filter(|node| node["metadata"]["name"] == pod["spec"]["nodeName"]);
-        states.filter_map(|node| toleration_limit_on(node, pod)).min()
+        Self::limits(pod, self.nodes.iter()).flatten().min()
+    }
+
+    /// Returns how long `pod` may stay in each state of it and its node that the controller may have met in this
+    /// instant; `None`: indefinitely. `node` is the present state of the node.
+    pub(super) fn toleration_limits(&self, pod: &Value, node: Option<&RecordedJson>) -> Vec<Option<Duration>> {
+        let is_same = |other: &&RecordedJson| metadata::uid(other) == metadata::uid(pod);
+        let pods = self.pods.iter().filter(is_same).map(|pod| &**pod).chain([pod]);
+        pods.flat_map(|pod| Self::limits(pod, self.nodes.iter().chain(node))).collect()
+    }
+
+    /// Returns how long `pod` may stay in each of the states that are those of its node.
+    fn limits<'s>(
+        pod: &'s Value,
+        nodes: impl Iterator<Item = &'s RecordedJson>,
+    ) -> impl Iterator<Item = Option<Duration>> {
+        let its_own = nodes.filter(|node| node["metadata"]["name"] == pod["spec"]["nodeName"]);
+        its_own.map(|node| toleration_limit_on(node, pod))
     }
 }
 

@@ -17,7 +17,7 @@ use plumbline::rules::taints::toleration_limit_of;
 use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry};
 use serde_json::{Value, json};
 
-use super::known::took_effect;
+use super::known::{ReplacedStates, took_effect};
 use super::late::LATE_ORACLE;
 use crate::explore::run::explored::ExploredRun;
 
@@ -53,6 +53,7 @@ struct Stays {
     /// The resources and names of objects of which the informers show another state since this instant. States that do
     /// not outlast it may remain unseen.
     news: (Duration, BTreeSet<(String, String)>),
+    replaced: ReplacedStates,
 }
 
 /// Returns pods that were evicted later than their tolerations allow, or not at all.
@@ -70,6 +71,7 @@ fn late_eviction(begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<Brea
         of_pod: BTreeMap::new(),
         gone: BTreeSet::new(),
         news: (Duration::ZERO, BTreeSet::new()),
+        replaced: ReplacedStates::default(),
     };
     let mut stays = nothing();
     let end = explored.observation.quiet_at;
@@ -81,6 +83,7 @@ fn late_eviction(begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<Brea
                     break;
                 }
                 stays.settle(sighting.at);
+                stays.replaced.note(key, stays.world.get(key), sighting.at);
                 stays.world.put(key.clone(), sighting.state.cloned());
                 stays.news.1.insert((key.resource.clone(), key.name.clone()));
             }
@@ -150,7 +153,15 @@ impl Stays {
                 None if is_lost => {}
                 None => _ = self.of_pod.remove(&uid),
                 Some(limit) => {
+                    let node = self.world.all("nodes").find(|(key, _)| pod["spec"]["nodeName"] == *key.name);
+                    let met = self.replaced.toleration_limits(pod, node.map(|(_, node)| node));
+                    // The countdown of a state that did not outlast the instant may go on, unless the pod goes at once.
+                    let longest = met.iter().copied().flatten().filter(|_| !limit.is_zero()).max();
+                    let limit = longest.map_or(limit, |longest| longest.max(limit));
                     let new = Stay { since: now, limit, failures: 0, delayed: Duration::ZERO };
+                    if met.contains(&None) {
+                        self.of_pod.remove(&uid);
+                    }
                     let stay = self.of_pod.entry(uid).or_insert(new);
                     if limit.is_zero() && !stay.limit.is_zero() {
                         *stay = Stay { since: now, limit, ..*stay };
@@ -214,5 +225,63 @@ fn late(pod: &str, stay: Stay, at: Duration) -> Breach {
             "pods/{pod} may stay on its node for {limit:?} from {since:?} on, is to be evicted at {due:?}, and goes at {at:?}"
         ),
         expected: json!({ "absent": format!("pods/{pod}") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::explore::judge::testing::History;
+
+    fn node(taints: &[&str]) -> Value {
+        let taints: Vec<Value> = taints.iter().map(|key| json!({"key": key, "effect": "NoExecute"})).collect();
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}, "spec": {"taints": taints}})
+    }
+
+    /// A pod that tolerates `k` for 30 s and `m` for 300 s.
+    fn pod() -> Value {
+        let tolerates =
+            |key: &str, seconds: u64| json!({"key": key, "operator": "Exists", "tolerationSeconds": seconds});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default", "uid": "u"},
+            "spec": {"nodeName": "a", "tolerations": [tolerates("k", 30), tolerates("m", 300)]}})
+    }
+
+    /// Judges an eviction at `evicted`.
+    fn is_late(mut history: History, evicted: u64) -> bool {
+        history.writes(evicted, Actor::TaintEviction, "delete pods/p", json!({}), None);
+        !history.judged("taint-eviction", evictions).is_empty()
+    }
+
+    /// The node gets another taint at `tainted`, and the pod comes at 60 s.
+    #[rstest]
+    #[case::in_time(59, 105, false)]
+    #[case::late(59, 106, true)]
+    #[case::the_first_countdown_goes_on(61, 375, false)]
+    #[case::it_may_have_begun_before_the_taint_was_read(60, 375, false)]
+    #[case::later_than_either(60, 376, true)]
+    fn the_first_countdown_counts(#[case] tainted: u64, #[case] evicted: u64, #[case] late: bool) {
+        let mut history = History::new(&[node(&["m"])]);
+        let both = || Some(node(&["m", "k"]));
+        if tainted <= 60 {
+            history.happens(tainted, "nodes/a", both());
+        }
+        history.happens(60, "pods/p", Some(pod()));
+        if tainted > 60 {
+            history.happens(tainted, "nodes/a", both());
+        }
+        assert_eq!(is_late(history, evicted), late);
+    }
+
+    /// The taint goes at 20 s, or stays, and is there again at once.
+    #[rstest]
+    #[case::goes(&[], false)]
+    #[case::stays(&["k"], true)]
+    fn a_countdown_may_begin_again_within_an_instant(#[case] between: &[&str], #[case] late: bool) {
+        let mut history = History::new(&[node(&["k"]), pod()]);
+        history.happens(20, "nodes/a", Some(node(between)));
+        history.happens(20, "nodes/a", Some(node(&["k"])));
+        assert_eq!(is_late(history, 65), late);
     }
 }
