@@ -141,10 +141,10 @@ fn add_values_of(packages: &Packages, ty: &Type, schema: &mut Value) {
     match ty {
         Type::Pointer(of) => add_values_of(packages, of, schema),
         Type::List(of) if schema["items"].is_object() => add_values_of(packages, of, &mut schema["items"]),
-        Type::Map(of) if schema["additionalProperties"].is_object() => {
+        Type::Map(_, of) if schema["additionalProperties"].is_object() => {
             add_values_of(packages, of, &mut schema["additionalProperties"]);
         }
-        Type::List(_) | Type::Map(_) => {}
+        Type::List(_) | Type::Map(..) => {}
         Type::Named(import, name) => {
             let declaration = packages.get(import.as_str()).and_then(|declarations| declarations.get(name));
             if let Some(declaration) = declaration.filter(|declaration| !declaration.values.is_empty()) {

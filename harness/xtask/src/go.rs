@@ -14,8 +14,8 @@ pub(crate) enum Type {
     Pointer(Box<Type>),
     /// A slice.
     List(Box<Type>),
-    /// A map; keys are strings in JSON.
-    Map(Box<Type>),
+    /// A map with its types of keys, which are strings in JSON, and values.
+    Map(Box<Type>, Box<Type>),
 }
 
 /// A type declaration.
@@ -104,7 +104,8 @@ impl Imports<'_> {
             return Some(Type::List(Box::new(self.read(rest)?)));
         }
         if let Some(rest) = text.strip_prefix("map[") {
-            return Some(Type::Map(Box::new(self.read(rest.split_once(']')?.1)?)));
+            let (key, value) = rest.split_once(']')?;
+            return Some(Type::Map(Box::new(self.read(key)?), Box::new(self.read(value)?)));
         }
         self.named(text)
     }
@@ -299,7 +300,7 @@ type Empty struct{}
         assert!(fields[1].has_option("omitempty") && !fields[2].has_option("omitempty"));
         assert_eq!(fields[1].tags["patchStrategy"], "merge");
         let time = named("k8s.io/apimachinery/pkg/apis/meta/v1", "Time");
-        assert_eq!(fields[2].ty, Type::Map(Box::new(Type::Pointer(Box::new(time)))));
+        assert_eq!(fields[2].ty, Type::Map(Box::new(named("", "string")), Box::new(Type::Pointer(Box::new(time)))));
         assert!(fields[2].markers.is_empty());
     }
 }

@@ -85,7 +85,7 @@ fn code<'a>(declarations: &'a Declarations, ty: &'a Type) -> Option<(&'static st
             ("s" | "n", _) => plain("L"),
             _ => None,
         },
-        Type::Map(_) => plain("M"),
+        Type::Map(..) => plain("M"),
         Type::Named(path, name) if path.is_empty() => match name.as_str() {
             "string" => plain("s"),
             "int" | "int32" | "int64" => plain("n"),

@@ -102,7 +102,10 @@ pub(crate) fn written(ty: &Type, home: &str) -> Option<String> {
             "bytes".to_owned()
         }
         Type::List(of) => format!("[]{}", written(of, home)?),
-        Type::Map(of) => format!("{{}}{}", written(of, home)?),
+        Type::Map(key, of) => {
+            let key = written(key, home)?;
+            format!("{{{}}}{}", if key == "string" { "" } else { &key }, written(of, home)?)
+        }
         Type::Named(path, name) if path.is_empty() => name.clone(),
         Type::Named(path, name) => match word(path, name) {
             Some(word) => word.to_owned(),
@@ -124,7 +127,9 @@ mod tests {
         assert_eq!(written(&list(named("", "byte")), core).as_deref(), Some("bytes"));
         assert_eq!(written(&list(named(core, "Pod")), core).as_deref(), Some("[]Pod"));
         assert_eq!(written(&list(named(core, "Pod")), META).as_deref(), Some("[]core.Pod"));
-        assert_eq!(written(&Type::Map(Box::new(named(META, "Time"))), META).as_deref(), Some("{}time"));
+        let map = |key, of| Type::Map(Box::new(key), Box::new(of));
+        assert_eq!(written(&map(named("", "string"), named(META, "Time")), META).as_deref(), Some("{}time"));
+        assert_eq!(written(&map(named(core, "Name"), named("", "bool")), META).as_deref(), Some("{core.Name}bool"));
         assert_eq!(written(&named("k8s.io/api/other/v1", "Pod"), core), None);
         assert_eq!(Package::by_short("apps").map(Package::prefix).as_deref(), Some("io.k8s.api.apps.v1"));
     }

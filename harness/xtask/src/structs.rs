@@ -61,7 +61,7 @@ fn is_named(ty: &Type, wanted: &str) -> bool {
 fn innermost(ty: &Type) -> (&str, &str) {
     match ty {
         Type::Named(path, name) => (path, name),
-        Type::Pointer(of) | Type::List(of) | Type::Map(of) => innermost(of),
+        Type::Pointer(of) | Type::List(of) | Type::Map(_, of) => innermost(of),
     }
 }
 

@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use super::tables::{PACKAGES, Package};
 use super::types::{
-    ElementRelationship, EmitRule, ListType, MapType, PatchStrategy, Scalar, Schema, StructField, StructType, Type,
-    TypeKind, TypeRef,
+    ElementRelationship, EmitRule, ListType, MapType, PatchStrategy, Scalar, Schema, SchemaForm, StructField,
+    StructType, Type, TypeKind, TypeRef,
 };
 use crate::json::{Key, Value};
 
@@ -124,7 +124,7 @@ impl BuiltinSchemaBuilder {
         }
         // The slot is reserved before the fields are read, for recursive types (JSONSchemaProps).
         let slot = TypeRef(u32::try_from(self.types.len()).unwrap_or(u32::MAX));
-        self.types.push(Type { go: text.into(), shape: TypeKind::Any });
+        self.types.push(Type { go: go_name(package, text), shape: TypeKind::Any });
         self.known.insert(key, slot);
         let made = self.make(package, text, marks);
         self.types[slot.0 as usize] = made;
@@ -133,22 +133,28 @@ impl BuiltinSchemaBuilder {
 
     fn make(&mut self, package: usize, text: &str, marks: &FieldMarks) -> Type {
         let plain = FieldMarks::default();
+        let go = go_name(package, text);
         if let Some(item) = text.strip_prefix("[]") {
             let items = self.resolve(package, item, &plain);
-            let go = format!("[]{}", self.types[items.0 as usize].go).into();
             let topology = marks.topology.clone().unwrap_or(ElementRelationship::Atomic);
             return Type { go, shape: TypeKind::List(ListType { items, topology }) };
         }
-        if let Some(value) = text.strip_prefix("{}") {
+        if let Some((_, value)) = map_type(text) {
             let values = self.resolve(package, value, &plain);
-            let go = format!("map[string]{}", self.types[values.0 as usize].go).into();
             return Type { go, shape: TypeKind::Map(MapType { values, atomic: marks.atomic }) };
         }
-        if let Some((go, shape)) = leaf(text) {
-            return Type { go: go.into(), shape };
+        if let Some((_, list)) = schema_form(text) {
+            let list = (!list.is_empty()).then(|| self.resolve(package, list, &plain));
+            let schema = self.resolve(package, "JSONSchemaProps", &plain);
+            return Type { go, shape: TypeKind::SchemaForm(SchemaForm { schema, list }) };
+        }
+        if text == "json" {
+            return Type { go, shape: TypeKind::Any };
+        }
+        if let Some((_, shape)) = leaf(text) {
+            return Type { go, shape };
         }
         let (home, name) = locate(package, text);
-        let go: Box<str> = format!("{}.{name}", PACKAGES[home].go).into();
         match index(home).get(name) {
             Some(TableEntry::Alias(target)) => {
                 let target = self.make(home, target, marks);
@@ -231,6 +237,38 @@ fn locate(package: usize, text: &str) -> (usize, &str) {
     }
 }
 
+/// Splits a type of maps into the types of its keys, empty for strings, and values.
+fn map_type(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix('{')?.split_once('}')
+}
+
+/// Returns the Go name of a form of schemas and the type of the list that may take its place.
+fn schema_form(text: &str) -> Option<(&'static str, &'static str)> {
+    Some(match text {
+        "props-or-array" => ("JSONSchemaPropsOrArray", "[]JSONSchemaProps"),
+        "props-or-bool" => ("JSONSchemaPropsOrBool", ""),
+        "props-or-strings" => ("JSONSchemaPropsOrStringArray", "[]string"),
+        _ => return None,
+    })
+}
+
+/// Returns the Go name of a type that is written as `text` in the table of `package`.
+fn go_name(package: usize, text: &str) -> Box<str> {
+    if let Some(item) = text.strip_prefix("[]") {
+        return format!("[]{}", go_name(package, item)).into();
+    }
+    if let Some((key, value)) = map_type(text) {
+        let key = if key.is_empty() { "string".into() } else { go_name(package, key) };
+        return format!("map[{key}]{}", go_name(package, value)).into();
+    }
+    if let Some((go, _)) = leaf(text) {
+        return go.into();
+    }
+    let (home, name) = locate(package, text);
+    let name = if name == "json" { "JSON" } else { schema_form(name).map_or(name, |(go, _)| go) };
+    format!("{}.{name}", PACKAGES[home].go).into()
+}
+
 fn leaf(text: &str) -> Option<(&str, TypeKind)> {
     let int = |min, max| Scalar::Int { min, max };
     let scalar = match text {
@@ -248,9 +286,6 @@ fn leaf(text: &str) -> Option<(&str, TypeKind)> {
         "duration" => return Some(("v1.Duration", TypeKind::Scalar(Scalar::Duration))),
         "bytes" => return Some(("[]uint8", TypeKind::Scalar(Scalar::Bytes))),
         "raw" => return Some(("runtime.RawExtension", TypeKind::Any)),
-        "json" | "props-or-array" | "props-or-bool" | "props-or-strings" => {
-            return Some(("interface {}", TypeKind::Any));
-        }
         _ => return None,
     };
     Some((text, TypeKind::Scalar(scalar)))

@@ -15,7 +15,8 @@ use super::pull_parser::{JsonToken, PullParser, SyntaxError, TOO_DEEP, operation
 use super::scalar;
 use super::structural::{PRUNED, UNKNOWN};
 use super::types::{
-    ElementRelationship, ListType, MapType, Scalar, Schema, StructField, StructType, Type, TypeKind, TypeRef,
+    ElementRelationship, ListType, MapType, Scalar, Schema, SchemaForm, StructField, StructType, Type, TypeKind,
+    TypeRef,
 };
 use crate::json::{Key, Map, Number, Value};
 use crate::status::go_quote;
@@ -162,6 +163,9 @@ struct Decoder<'a> {
     fatal: Option<String>,
     /// Set inside a `RawExtension`, which upstream does not decode.
     raw: bool,
+    /// Set inside a type whose `UnmarshalJSON` calls the decoder again: the owner of the outermost such field, which
+    /// type errors name. That decoder is not strict.
+    nested: Option<&'a str>,
 }
 
 impl<'a> Decoder<'a> {
@@ -175,6 +179,7 @@ impl<'a> Decoder<'a> {
             saved: None,
             fatal: None,
             raw: false,
+            nested: None,
         }
     }
 
@@ -225,7 +230,7 @@ impl<'a> Decoder<'a> {
     }
 
     fn strict_error(&mut self, what: &str, name: &str) {
-        if self.strict.len() >= MAX_STRICT_ERRORS {
+        if self.strict.len() >= MAX_STRICT_ERRORS || self.nested.is_some() {
             return;
         }
         let path = self.path_of(name);
@@ -257,7 +262,8 @@ impl<'a> Decoder<'a> {
 
     fn type_error(&mut self, found: &str, go: &str) {
         if self.saved.is_none() && self.fatal.is_none() {
-            let owner = self.owner.rsplit_once('.').map_or(self.owner, |(_, name)| name);
+            let owner = self.nested.unwrap_or(self.owner);
+            let owner = owner.rsplit_once('.').map_or(owner, |(_, name)| name);
             let fields = self.fields();
             self.saved = Some(if fields.is_empty() {
                 format!("json: cannot unmarshal {found} into Go value of type {go}")
@@ -287,6 +293,7 @@ impl<'a> Decoder<'a> {
                 self.reader.literal(token)?;
                 Ok(Value::Null)
             }
+            (TypeKind::SchemaForm(form), _) => self.schema_form(form, token),
             (TypeKind::Struct(shape), JsonToken::Object) => self.structure(schema, ty, shape),
             (TypeKind::Map(shape), JsonToken::Object) => self.map(true, |decoder| decoder.value(shape.values)),
             (TypeKind::List(list), JsonToken::Array) => self.list(|decoder| decoder.value(list.items)),
@@ -315,6 +322,31 @@ impl<'a> Decoder<'a> {
                 Ok(Value::Null)
             }
         }
+    }
+
+    /// Decodes a schema or what may take its place: the `UnmarshalJSON` of each form in
+    /// `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/marshal.go`.
+    fn schema_form(&mut self, form: &SchemaForm, token: JsonToken) -> Result<Value, SyntaxError> {
+        let ty = match (token, form.list) {
+            (JsonToken::Object, _) => form.schema,
+            (JsonToken::Array, Some(list)) => list,
+            (JsonToken::True | JsonToken::False, None) => return self.any(),
+            (_, list) => {
+                self.reader.skip()?;
+                if list.is_none() {
+                    self.fatal_error("boolean or JSON schema expected".to_owned());
+                }
+                return Ok(Value::Null);
+            }
+        };
+        let (saved, nested) = (self.saved.take(), self.nested);
+        self.nested = nested.or(Some(self.owner));
+        let value = self.value(ty)?;
+        self.nested = nested;
+        if let Some(error) = std::mem::replace(&mut self.saved, saved) {
+            self.fatal_error(error);
+        }
+        Ok(value)
     }
 
     fn structure(&mut self, schema: &'a Schema, ty: TypeRef, shape: &'a StructType) -> Result<Value, SyntaxError> {

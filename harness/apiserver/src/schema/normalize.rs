@@ -90,6 +90,11 @@ impl Schema {
                     self.normalize_element(shape.values, value);
                 }
             }
+            (TypeKind::SchemaForm(form), value @ (Value::Object(_) | Value::Array(_))) => {
+                if let Some(ty) = form.typed(value.is_object()) {
+                    self.normalize_at(ty, value);
+                }
+            }
             _ => {}
         }
     }
@@ -172,7 +177,7 @@ impl Schema {
                 Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime | Scalar::Duration
             ),
             TypeKind::Any => self.is_raw(ty),
-            TypeKind::List(_) | TypeKind::Map(_) => false,
+            TypeKind::List(_) | TypeKind::Map(_) | TypeKind::SchemaForm(_) => false,
         }
     }
 
@@ -192,7 +197,7 @@ impl Schema {
                 Scalar::Duration => "0s".into(),
                 Scalar::Time | Scalar::MicroTime | Scalar::Bytes => Value::Null,
             },
-            TypeKind::Any | TypeKind::List(_) | TypeKind::Map(_) => Value::Null,
+            TypeKind::Any | TypeKind::List(_) | TypeKind::Map(_) | TypeKind::SchemaForm(_) => Value::Null,
         }
     }
 }

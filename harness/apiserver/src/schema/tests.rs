@@ -15,7 +15,8 @@ fn every_type_resolves() {
         let schema = builtin(&name).unwrap();
         for ty in &schema.types {
             assert!(
-                !matches!(ty.shape, TypeKind::Any) || matches!(&*ty.go, "interface {}" | "runtime.RawExtension"),
+                !matches!(ty.shape, TypeKind::Any)
+                    || matches!(&*ty.go, "v1.JSON" | "v1beta1.JSON" | "runtime.RawExtension"),
                 "{name}: {} is not defined",
                 ty.go
             );
@@ -187,4 +188,53 @@ fn unknown_fields_are_pruned(
     let decoded = types.decode(format!("{{\"v\": {value}}}").as_bytes()).unwrap();
     let unknown: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
     assert_eq!((&decoded.value["v"], decoded.strict), (&kept, unknown));
+}
+
+const DEFINITION: &str = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition";
+
+fn definition(schema: &Value) -> Value {
+    json!({"spec": {"versions": [{"schema": {"openAPIV3Schema": {"properties": {"a": schema}}}}]}})
+}
+
+/// Names of types as `reflect.Type.String` writes them: `map[QualifiedName]DeviceAttribute` and
+/// `map[v1.ResourceName]NodeAllocatableResourceMapping` of `k8s.io/api/resource/v1/types.go`, and the fields of
+/// `JSONSchemaProps`, a type that contains itself.
+#[rstest]
+#[case::keys("io.k8s.api.resource.v1.Device", json!({"attributes": 1}),
+    "json: cannot unmarshal number into Go struct field Device.attributes of type map[v1.QualifiedName]v1.DeviceAttribute")]
+#[case::keys_of_another_package("io.k8s.api.resource.v1.Device", json!({"nodeAllocatableResourceMappings": []}),
+    "json: cannot unmarshal array into Go struct field Device.nodeAllocatableResourceMappings of type map[v1.ResourceName]v1.NodeAllocatableResourceMapping")]
+#[case::recursive("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps", json!({"allOf": 1}),
+    "json: cannot unmarshal number into Go struct field JSONSchemaProps.allOf of type []v1.JSONSchemaProps")]
+#[case::any_items("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps", json!({"enum": "x"}),
+    "json: cannot unmarshal string into Go struct field JSONSchemaProps.enum of type []v1.JSON")]
+fn names_of_types(#[case] name: &str, #[case] value: Value, #[case] message: &str) {
+    assert_eq!(builtin(name).expect("known").convert(&value).expect_err("another type").message, message);
+}
+
+/// `UnmarshalJSON` of `apiextensions/v1/marshal.go`, and `addErrorContext` of `sigs.k8s.io/json`.
+#[rstest]
+#[case::type_below_items(json!({"items": {"type": 5}}),
+    "json: cannot unmarshal number into Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema.properties.items.type of type string")]
+#[case::rule_below_values(json!({"additionalProperties": {"x-kubernetes-validations": [{"rule": 5}]}}),
+    "json: cannot unmarshal number into Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema.properties.additionalProperties.x-kubernetes-validations.rule of type string")]
+#[case::no_boolean(json!({"additionalProperties": "x"}), "boolean or JSON schema expected")]
+#[case::no_names(json!({"dependencies": {"b": [5]}}),
+    "json: cannot unmarshal number into Go struct field JSONSchemaProps.spec.versions.schema.openAPIV3Schema.properties.dependencies of type string")]
+fn schemas_below_others_are_typed(#[case] schema: Value, #[case] message: &str) {
+    let decoded = builtin(DEFINITION).expect("known").convert(&definition(&schema));
+    assert_eq!(decoded.expect_err("another type").message, message);
+}
+
+/// Schemas below `items` and `additionalProperties` are read by a decoder that is not strict.
+#[test]
+fn schemas_below_others_are_normalized() {
+    let given = json!({"items": {"description": "", "type": "string", "foo": 1},
+        "additionalProperties": {"required": [], "items": {"nullable": false, "foo": 1}}, "additionalItems": false});
+    let decoded = builtin(DEFINITION).expect("known").convert(&definition(&given)).expect("fits");
+    assert_eq!(decoded.strict, Vec::<String>::new());
+    let expected =
+        json!({"items": {"type": "string"}, "additionalProperties": {"items": {}}, "additionalItems": false});
+    let found = decoded.value.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/a");
+    assert_eq!(found, Some(&expected));
 }

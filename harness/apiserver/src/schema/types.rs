@@ -39,6 +39,8 @@ pub(crate) enum TypeKind {
     List(ListType),
     /// An object with free keys.
     Map(MapType),
+    /// A schema, or a shorter form of it.
+    SchemaForm(SchemaForm),
 }
 
 /// The scalar types, by their encoding.
@@ -266,6 +268,23 @@ pub(crate) struct MapType {
     pub atomic: bool,
 }
 
+/// A value that is a `JSONSchemaProps` or has another form: `JSONSchemaPropsOrArray`, `JSONSchemaPropsOrBool` and
+/// `JSONSchemaPropsOrStringArray` of `k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/types_jsonschema.go`.
+#[derive(Debug)]
+pub(crate) struct SchemaForm {
+    /// The type of the schema.
+    pub schema: TypeRef,
+    /// The type of the list that may take its place; `None` if a boolean may.
+    pub list: Option<TypeRef>,
+}
+
+impl SchemaForm {
+    /// Returns the type of an object or a list of this form.
+    pub(crate) fn typed(&self, is_object: bool) -> Option<TypeRef> {
+        if is_object { Some(self.schema) } else { self.list }
+    }
+}
+
 impl Schema {
     /// Returns the root type.
     #[expect(clippy::unused_self, reason = "a type is one of a schema's")]
@@ -299,7 +318,7 @@ impl Schema {
         match self.shape(ty) {
             TypeKind::Struct(shape) => shape.field(name).map(|f| f.ty).or(shape.additional),
             TypeKind::Map(map) => Some(map.values),
-            TypeKind::Any => Some(ty),
+            TypeKind::Any | TypeKind::SchemaForm(_) => Some(ty),
             TypeKind::Scalar(_) | TypeKind::List(_) => None,
         }
     }

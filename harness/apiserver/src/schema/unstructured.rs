@@ -67,6 +67,16 @@ impl Converter<'_> {
                 }
                 Ok(())
             }
+            (TypeKind::SchemaForm(form), value) => {
+                // Upstream encodes it and calls `UnmarshalJSON`, which knows no strict errors.
+                let Some(ty) = form.typed(value.is_object()).filter(|_| value.is_object() || value.is_array()) else {
+                    return Ok(());
+                };
+                let strict = self.strict.len();
+                let read = self.value(ty, value);
+                self.strict.truncate(strict);
+                read
+            }
             (TypeKind::Struct(shape), Value::Object(map)) => self.structure(shape, map),
             (TypeKind::Struct(_), other) => Err(UnstructuredError::Struct(go_kind(other))),
             (TypeKind::Map(shape), Value::Object(map)) => {

@@ -18,7 +18,7 @@ pub(super) const CORE: &str = "\
  ServiceAffinity ServiceExternalTrafficPolicy ServiceInternalTrafficPolicy ServiceType Signal StorageMedium
  SupplementalGroupsPolicy TaintEffect TerminationMessagePolicy TolerationOperator URIScheme UniqueVolumeName
  UnsatisfiableConstraintAction
-= {}quantity: ResourceList
+= {ResourceName}quantity: ResourceList
 AWSElasticBlockStoreVolumeSource: volumeID string!; fsType string; partition int32; readOnly bool
 Affinity: nodeAffinity *NodeAffinity; podAffinity *PodAffinity; podAntiAffinity *PodAntiAffinity
 AppArmorProfile: type AppArmorProfileType!; localhostProfile *string
@@ -151,7 +151,7 @@ Node: &meta.TypeMeta; metadata meta.ObjectMeta; spec NodeSpec; status NodeStatus
 NodeAddress: type NodeAddressType!; address string!
 NodeAffinity: requiredDuringSchedulingIgnoredDuringExecution *NodeSelector;
  preferredDuringSchedulingIgnoredDuringExecution []PreferredSchedulingTerm=atomic
-NodeAllocatableResourceClaimStatus: resourceClaimName string!; containers []string=set; resources {}quantity!
+NodeAllocatableResourceClaimStatus: resourceClaimName string!; containers []string=set; resources {ResourceName}quantity!
 NodeCondition: type NodeConditionType!; status ConditionStatus!; lastHeartbeatTime time; lastTransitionTime time;
  reason string; message string
 NodeConfigSource: configMap *ConfigMapNodeConfigSource
@@ -189,7 +189,7 @@ PersistentVolumeClaimSpec: accessModes []PersistentVolumeAccessMode=atomic; sele
  *TypedLocalObjectReference; dataSourceRef *TypedObjectReference; volumeAttributesClassName *string
 PersistentVolumeClaimStatus: phase PersistentVolumeClaimPhase; accessModes []PersistentVolumeAccessMode=atomic;
  capacity ResourceList; conditions []PersistentVolumeClaimCondition@type; allocatedResources ResourceList;
- allocatedResourceStatuses {}ClaimResourceStatus=granular; currentVolumeAttributesClassName *string;
+ allocatedResourceStatuses {ResourceName}ClaimResourceStatus=granular; currentVolumeAttributesClassName *string;
  modifyVolumeStatus *ModifyVolumeStatus
 PersistentVolumeClaimTemplate: metadata meta.ObjectMeta; spec PersistentVolumeClaimSpec!
 PersistentVolumeClaimVolumeSource: claimName string!; readOnly bool

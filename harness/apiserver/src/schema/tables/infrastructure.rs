@@ -88,13 +88,13 @@ AllocationResult: devices DeviceAllocationResult; nodeSelector *core.NodeSelecto
 CELDeviceSelector: expression string!
 CapacityRequestPolicy: default *quantity!; validValues []quantity=atomic; validRange *CapacityRequestPolicyRange
 CapacityRequestPolicyRange: min *quantity; max *quantity; step *quantity
-CapacityRequirements: requests {}quantity
+CapacityRequirements: requests {QualifiedName}quantity
 Counter: value quantity!
 CounterSet: name string!; counters {}Counter
-Device: name string!; attributes {}DeviceAttribute; capacity {}DeviceCapacity; consumesCounters
+Device: name string!; attributes {QualifiedName}DeviceAttribute; capacity {QualifiedName}DeviceCapacity; consumesCounters
  []DeviceCounterConsumption=atomic; nodeName *string; nodeSelector *core.NodeSelector; allNodes *bool; taints
  []DeviceTaint=atomic; bindsToNode *bool; bindingConditions []string=atomic; bindingFailureConditions []string=atomic;
- allowMultipleAllocations *bool; nodeAllocatableResourceMappings {}NodeAllocatableResourceMapping
+ allowMultipleAllocations *bool; nodeAllocatableResourceMappings {core.ResourceName}NodeAllocatableResourceMapping
 DeviceAllocationConfiguration: source AllocationConfigSource!; requests []string=atomic; &DeviceConfiguration
 DeviceAllocationResult: results []DeviceRequestAllocationResult=atomic; config []DeviceAllocationConfiguration=atomic
 DeviceAttribute: int *int64; bool *bool; string *string; version *string; ints []int64=atomic; bools []bool=atomic;
@@ -113,7 +113,7 @@ DeviceCounterConsumption: counterSet string!; counters {}Counter
 DeviceRequest: name string!; exactly *ExactDeviceRequest; firstAvailable []DeviceSubRequest=atomic
 DeviceRequestAllocationResult: request string!; driver string!; pool string!; device string!; adminAccess *bool;
  tolerations []DeviceToleration=atomic; bindingConditions []string=atomic; bindingFailureConditions []string=atomic;
- shareID *types.UID; consumedCapacity {}quantity
+ shareID *types.UID; consumedCapacity {QualifiedName}quantity
 DeviceSelector: cel *CELDeviceSelector
 DeviceSubRequest: name string!; deviceClassName string!; selectors []DeviceSelector=atomic; allocationMode
  DeviceAllocationMode; count int64; tolerations []DeviceToleration=atomic; capacity *CapacityRequirements

@@ -9,7 +9,7 @@
 //!
 //! type     string bool int int32 int64 uint8 float64 · bytes (base64) · quantity · intorstr · time microtime duration
 //!          raw (any JSON) · Name · package.Name · []T (list) · {}T (map by string)
-//!          *T (pointer: absent differs from zero)
+//!          {K}T (map by another type of strings) · *T (pointer: absent differs from zero)
 //! field    &T embeds the fields of T
 //! marks    !           always encoded, even when zero
 //!          ~           omitted when the struct is zero (omitzero)
