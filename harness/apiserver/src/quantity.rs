@@ -114,6 +114,11 @@ impl Quantity {
         self.nanos.div_euclid(ONE) + i128::from(self.nanos.rem_euclid(ONE) != 0)
     }
 
+    /// Returns the value rounded away from zero to an integer, as `Quantity.Value` does.
+    pub(crate) fn value(self) -> i128 {
+        self.nanos / ONE + (self.nanos % ONE).signum()
+    }
+
     /// Returns the value in thousandths, rounded up.
     #[cfg_attr(not(feature = "controllers"), expect(dead_code, reason = "kubelets alone count in thousandths"))]
     pub(crate) fn millis(self) -> i128 {

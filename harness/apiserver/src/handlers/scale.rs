@@ -41,7 +41,7 @@ pub(super) async fn handle(scope: &RequestScope<'_>, verb: &str) -> Result<Reply
         let present = metadata::uid(old);
         if !uid.is_empty() && uid != present {
             if verb == "update" {
-                return Err(write::uid_mismatch(scope, uid, present));
+                return Err(write::uid_mismatch(scope, uid, present, options.dry_run));
             }
             let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {present}");
             let scales = format!("{}/scale", scope.kind.plural);

@@ -240,7 +240,7 @@ pub(crate) async fn guaranteed_update(
             }
         };
         if let Some(wanted) = rules.uid.as_deref().filter(|uid| *uid != current.uid()) {
-            return Err(uid_mismatch(scope, wanted, current.uid()));
+            return Err(uid_mismatch(scope, wanted, current.uid(), rules.dry_run));
         }
         let old = scope.current_value(&current).await?;
         let new = scope.resolved(|| transform(Some(&old))).await?;
@@ -283,7 +283,7 @@ async fn create_on_update(
     transform: &mut UpdateFunc<'_>,
 ) -> Result<WriteOutcome, Status> {
     if let Some(wanted) = rules.uid.as_deref() {
-        return Err(uid_mismatch(scope, wanted, ""));
+        return Err(uid_mismatch(scope, wanted, "", rules.dry_run));
     }
     let mut object = scope.resolved(|| transform(None)).await?;
     // The right to update or to patch is not enough.
@@ -403,16 +403,17 @@ fn check_version(scope: &RequestScope<'_>, new: &mut Value, revision: u64, uncon
     }
 }
 
-pub(crate) fn uid_mismatch(scope: &RequestScope<'_>, wanted: &str, found: &str) -> Status {
+pub(crate) fn uid_mismatch(scope: &RequestScope<'_>, wanted: &str, found: &str, dry_run: bool) -> Status {
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}",
-        etcd_key(scope)
+        etcd_key(scope, dry_run)
     );
     Status::conflict(scope.group_resource(), &scope.path.name, &why)
 }
 
-/// Returns the key that kube-apiserver would use in etcd, for messages.
-fn etcd_key(scope: &RequestScope<'_>) -> String {
+/// Returns the key that kube-apiserver would use in etcd, for messages. Those of a dry run are without the prefix of all
+/// keys: `DryRunnableStorage.GuaranteedUpdate` in `pkg/registry/generic/registry/dryrun.go`.
+fn etcd_key(scope: &RequestScope<'_>, dry_run: bool) -> String {
     let prefix = match (&*scope.resource.group, &*scope.resource.resource) {
         ("", "nodes") => "minions",
         ("", "replicationcontrollers") => "controllers",
@@ -423,8 +424,9 @@ fn etcd_key(scope: &RequestScope<'_>) -> String {
     };
     let group = &*scope.resource.group;
     let grouped = if scope.kind.is_unstructured() || group == "apiextensions.k8s.io" { group } else { "" };
-    let parts = ["/registry", grouped, prefix, &scope.path.namespace, &scope.path.name];
-    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/")
+    let parts = [grouped, prefix, &scope.path.namespace, &scope.path.name];
+    let key = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
+    if dry_run { format!("/{key}") } else { format!("/registry/{key}") }
 }
 
 fn check_valid(scope: &RequestScope<'_>, object: &Value, errors: &ErrorList) -> Result<(), Status> {

@@ -242,3 +242,70 @@ fn many_long_errors_have_a_bound() {
     let size: usize = errors.iter().map(String::len).sum();
     assert!(size < 2 << 20, "{size}");
 }
+
+/// Answers of kube-apiserver 1.36.2 to objects with one field changed: `validateBasicResource`, `validateAzureFilePV`,
+/// `validateCinderPersistentVolumeSource` and `ValidatePreemptionPolicy` in `pkg/apis/core/validation/validation.go`.
+#[rstest]
+#[case::negative_capacity("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "-1m"},
+    "nfs": {"server": "s", "path": "/"}}}), &["spec.capacity[storage]: Invalid value: -1: must be a valid resource quantity",
+    "spec.capacity[storage]: Invalid value: \"-1m\": must be greater than zero"])]
+#[case::empty_capacity("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {},
+    "nfs": {"server": "s", "path": "/"}}}), &["spec.capacity: Required value",
+    "spec.capacity: Unsupported value: {}: supported values: \"storage\""])]
+#[case::disk_of_a_default_kind("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"},
+    "azureDisk": {"diskName": "d", "diskURI": "u"}}}), &["spec.azureDisk.diskURI: Unsupported value: \"u\": supported values: \"https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd\""])]
+#[case::empty_namespace("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"},
+    "azureFile": {"secretName": "s", "shareName": "s", "secretNamespace": ""}}}), &["spec.azureFile.secretNamespace: Required value"])]
+#[case::no_namespace("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"},
+    "cinder": {"volumeID": "v", "secretRef": {"name": "s"}}}}), &["spec.cinder.secretRef.namespace: Required value"])]
+#[case::empty_policy("priorityclasses", json!({"value": 1, "preemptionPolicy": ""}), &["preemptionPolicy: Required value"])]
+fn one_field_of_a_new_object(#[case] plural: &str, #[case] mut object: Value, #[case] expected: &[&str]) {
+    object["metadata"] = json!({"name": "a"});
+    assert_eq!(create(plural, object).expect_err("refused"), expected);
+}
+
+/// `SetObjectDefaults_PersistentVolume` in `pkg/apis/core/v1/zz_generated.defaults.go`.
+#[test]
+fn sources_of_persistent_volumes_have_defaults() {
+    let sources = json!({"azureDisk": {}, "iscsi": {}, "rbd": {}, "scaleIO": {}});
+    let mut volume = json!({"metadata": {"name": "a"}, "spec": sources});
+    kind("persistentvolumes").strategy.default(&mut volume);
+    let expected = json!({
+        "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": false},
+        "iscsi": {"iscsiInterface": "default"},
+        "rbd": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
+        "scaleIO": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
+    });
+    for (source, fields) in expected.as_object().expect("sources") {
+        assert_eq!(&volume["spec"][source.as_str()], fields);
+    }
+}
+
+/// `ValidateUpdate` in `pkg/registry/core/limitrange/strategy.go` and `pkg/registry/node/runtimeclass/strategy.go`: what
+/// the kind reports comes after the errors of all kinds.
+#[rstest]
+#[case::range("limitranges", json!({}), &[
+    "metadata.generateName: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
+#[case::class("runtimeclasses", json!({"handler": "h"}), &[
+    "metadata.generateName: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
+fn generated_names_in_updates(#[case] plural: &str, #[case] mut object: Value, #[case] expected: &[&str]) {
+    object["metadata"] = json!({"name": "a", "finalizers": ["b.c/d"]});
+    let old = created(plural, object);
+    let change = json!({"metadata": {"generateName": "A"}});
+    assert_eq!(update(plural, &old, &change, false).expect_err("refused"), expected);
+}
+
+/// `nodeStatusConfigInUse` in `pkg/registry/core/node/strategy.go`, and `ValidatePersistentVolumeClaimUpdate`.
+#[test]
+fn removed_fields_of_a_status_and_of_a_spec() {
+    let node = created("nodes", json!({"metadata": {"name": "a"}}));
+    let written = update("nodes", &node, &json!({"status": {"config": {"error": "e"}}}), true).expect("valid");
+    assert_eq!(written["status"].get("config"), None);
+    let claim = json!({"metadata": {"name": "a"}, "spec": {"accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}}}});
+    let claim = created("persistentvolumeclaims", claim);
+    let change = json!({"spec": {"resources": {"requests": {"storage": null}}}});
+    let errors = update("persistentvolumeclaims", &claim, &change, false).expect_err("refused");
+    let last = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
+    assert_eq!(errors.last().map(String::as_str), Some(last));
+}

@@ -29,6 +29,17 @@ pub(crate) enum Generation {
     Fixed,
 }
 
+/// The rules of metadata in `ValidateUpdate` of a strategy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MetadataRules {
+    /// `ValidateObjectMetaUpdate`.
+    Changes,
+    /// `ValidateObjectMeta`, as for new objects.
+    Whole,
+    /// Both.
+    Both,
+}
+
 /// A configurable strategy.
 #[expect(clippy::struct_excessive_bools, reason = "each is one of upstream's independent strategy methods")]
 #[derive(Debug, Clone, Copy)]
@@ -45,8 +56,8 @@ pub(crate) struct Generic {
     pub names: NameFormat,
     /// Objects are namespaced.
     pub namespaced: bool,
-    /// Updates run the validation for creations too, which is visible in the number of causes.
-    pub revalidates: bool,
+    /// The rules of metadata that updates run beside those of all kinds, which is visible in the number of causes.
+    pub updates: MetadataRules,
 }
 
 impl Generic {
@@ -58,7 +69,7 @@ impl Generic {
         create_on_update: false,
         names: NameFormat::Subdomain,
         namespaced: true,
-        revalidates: false,
+        updates: MetadataRules::Changes,
     };
 }
 
@@ -86,11 +97,16 @@ impl Strategy for Generic {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = meta::validate_update(new, old, &Path::new("metadata"));
-        if self.revalidates {
-            errors.append(self.validate(new));
+        let path = Path::new("metadata");
+        match self.updates {
+            MetadataRules::Changes => meta::validate_update(new, old, &path),
+            MetadataRules::Whole => self.validate(new),
+            MetadataRules::Both => {
+                let mut errors = meta::validate_update(new, old, &path);
+                errors.append(self.validate(new));
+                errors
+            }
         }
-        errors
     }
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, non_null, object_mut, str_field};
 use crate::json::{Map, Value};
 use crate::quantity::Quantity;
@@ -136,6 +137,14 @@ pub(super) fn quantity_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.to_string(),
         other => other.to_string(),
+    }
+}
+
+/// Refuses a negative amount: `validateBasicResource` in `pkg/apis/core/validation/validation.go`. It shows the value as
+/// `Quantity.Value` rounds it, away from zero.
+pub(super) fn basic_resource(amount: Quantity, path: &Path<'_>, errors: &mut ErrorList) {
+    if amount.sign() < 0 {
+        errors.invalid(path, BadValue::Raw(amount.value().to_string()), "must be a valid resource quantity");
     }
 }
 

@@ -33,6 +33,7 @@ fn drop_finalizer_errors(kind: &Resource, errors: ErrorList) -> ErrorList {
             | ("policy", "poddisruptionbudgets")
             | ("", "events")
             | ("coordination.k8s.io", "leases")
+            | ("node.k8s.io", "runtimeclasses")
     );
     if kind.custom.is_none() && !unasked {
         return errors;

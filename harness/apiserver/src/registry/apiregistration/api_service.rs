@@ -9,7 +9,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::text;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::data::decoded_length;
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::names::{self, NameFormat};
 use crate::registry::{checks, conditions};
@@ -37,7 +37,7 @@ const RULES: Generic = Generic {
     unconditional: false,
     namespaced: false,
     names: NameFormat::PathSegment,
-    revalidates: true,
+    updates: MetadataRules::Both,
     ..Generic::NEW
 };
 

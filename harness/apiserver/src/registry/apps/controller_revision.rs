@@ -6,7 +6,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, items, text};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks;
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 
 /// The resource `controllerrevisions` of `apps/v1`.
@@ -14,7 +14,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("apps", "v1", "controllerrevisions", "ControllerRevision", "io.k8s.api.apps.v1.ControllerRevision")
         .hash("85nkx63pcBU=")
         .rules(
-            KindStrategy::new(Generic { revalidates: true, ..Generic::NEW }, |_| {})
+            KindStrategy::new(Generic { updates: MetadataRules::Both, ..Generic::NEW }, |_| {})
                 .check_with(validate)
                 .check_among_others_with(|object, _| validate_data(object))
                 .check_update_with(|new, old| checks::unchanged(new, old, &["data"])),

@@ -7,7 +7,7 @@ use crate::json::{Map, Value};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks::{self, quantity_value};
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource_list;
 use crate::registry::resource_list::{ResourceList, amounts};
@@ -18,7 +18,13 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("", "v1", "limitranges", "LimitRange", "io.k8s.api.core.v1.LimitRange")
         .short(&["limits"])
         .hash("EBKMFVe6cwo=")
-        .rules(KindStrategy::new(Generic { create_on_update: true, ..Generic::NEW }, defaults).check_with(validate))
+        .rules(
+            KindStrategy::new(
+                Generic { create_on_update: true, updates: MetadataRules::Whole, ..Generic::NEW },
+                defaults,
+            )
+            .check_with(validate),
+        )
 }
 
 const SPEC: Path<'static> = Path::new("spec");

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
-use crate::json::fields::{array_field, is_empty_value, object_or_insert, str_field};
+use crate::json::fields::{array_field, is_empty_value, non_null, object_or_insert, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -17,7 +17,7 @@ use crate::registry::addresses;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::lister::AdmissionPlugin;
 use crate::registry::names::{self, NameFormat};
-use crate::registry::prepare::copy_field;
+use crate::registry::prepare::{copy_field, reset_all_but_status};
 use crate::registry::resource_list;
 use crate::registry::resource_names::is_integer_resource;
 use crate::registry::strategy::{Strategy, StrategyContext};
@@ -160,6 +160,16 @@ impl Strategy for Node {
             && let Some(spec) = object_or_insert(new, "spec")
         {
             spec.remove("configSource");
+        }
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
+        reset_all_but_status(new, old);
+        // `nodeStatusConfigInUse` in `pkg/registry/core/node/strategy.go`.
+        if non_null(&old["status"], "config").is_none()
+            && let Some(status) = new["status"].as_object_mut()
+        {
+            status.remove("config");
         }
     }
 

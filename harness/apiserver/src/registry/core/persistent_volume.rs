@@ -4,8 +4,8 @@
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{
-    array_field, is_empty_value, non_null, object_mut, object_or_default, object_or_insert, semantic_equal, spec_of,
-    str_field, text_default, value_default,
+    array_field, is_empty_value, non_null, object_or_default, object_or_insert, semantic_equal, spec_of, str_field,
+    text_default, value_default,
 };
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -18,9 +18,11 @@ use crate::registry::core::internal_json;
 use crate::registry::core::node_selector;
 use crate::registry::core::persistent_volume_claim;
 use crate::registry::core::persistent_volume_source::{self, SOURCES};
+use crate::registry::core::volume_sources;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::prepare::reset_all_but_status;
+use crate::registry::resource_list;
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::time::rfc3339;
 use crate::registry::{checks, names};
@@ -108,9 +110,7 @@ fn defaults(map: &mut Map) {
     if let Some(spec) = object_or_default(map, "spec") {
         text_default(spec, "persistentVolumeReclaimPolicy", "Retain");
         value_default(spec, "volumeMode", "Filesystem");
-        if let Some(path) = object_mut(spec, "hostPath") {
-            value_default(path, "type", "");
-        }
+        volume_sources::defaults(spec);
     }
     if let Some(status) = object_or_default(map, "status") {
         text_default(status, "phase", "Pending");
@@ -315,13 +315,16 @@ fn capacity(spec: &Value, errors: &mut ErrorList) {
     let path = SPEC.child("capacity");
     let Some(capacity) = spec.get("capacity").and_then(Value::as_object).filter(|capacity| !capacity.is_empty()) else {
         errors.required(&path, "");
-        return errors.not_supported(&path, BadValue::Raw("null".to_owned()), &["storage"]);
+        let given = non_null(spec, "capacity").map_or("null", |_| "{}");
+        return errors.not_supported(&path, BadValue::Raw(given.to_owned()), &["storage"]);
     };
     if capacity.len() > 1 || !capacity.contains_key("storage") {
         errors.not_supported(&path, BadValue::from(&spec["capacity"]), &["storage"]);
     }
     for (name, amount) in capacity {
-        if let Some(amount) = Quantity::of(amount).filter(|amount| amount.sign() <= 0) {
+        let Some(amount) = Quantity::of(amount) else { continue };
+        resource_list::basic_resource(amount, &path.key(name), errors);
+        if amount.sign() <= 0 {
             errors.invalid(&path.key(name), amount.to_string(), "must be greater than zero");
         }
     }

@@ -16,7 +16,7 @@ use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::internal_json;
 use crate::registry::core::limit_ranger;
 use crate::registry::core::persistent_volume;
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource_list;
 use crate::registry::strategy::StrategyContext;
@@ -30,7 +30,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .status()
         .hash("QWTyNDq0dC4=")
         .rules(
-            KindStrategy::new(Generic { status: true, revalidates: true, ..Generic::NEW }, defaults)
+            KindStrategy::new(Generic { status: true, updates: MetadataRules::Both, ..Generic::NEW }, defaults)
                 .admit_with(admit_default_class)
                 .check_admission_with(check_admission)
                 .check_update_with(validate_update)
@@ -197,15 +197,14 @@ fn validate_update(new: &Value, old: &Value) -> ErrorList {
             ),
         );
     }
-    if let (Some(wanted), Some(known)) = (storage(new), storage(old))
-        && wanted < known
-    {
-        let capacity = old.pointer("/status/capacity/storage").and_then(Quantity::of);
-        if capacity.map_or(wanted.sign() <= 0, |capacity| wanted <= capacity) {
-            let path = path.child("resources");
-            let path = path.child("requests");
-            errors.forbidden(&path.child("storage"), "field can not be less than status.capacity");
-        }
+    // A size that is missing counts as 0.
+    let size = |amount: Option<Quantity>| amount.unwrap_or_else(|| Quantity::from(0));
+    let wanted = size(storage(new));
+    let capacity = old.pointer("/status/capacity/storage").and_then(Quantity::of);
+    if wanted < size(storage(old)) && wanted <= size(capacity) {
+        let path = path.child("resources");
+        let path = path.child("requests");
+        errors.forbidden(&path.child("storage"), "field can not be less than status.capacity");
     }
     errors.append(unchanged_mode(new, old));
     let of = |claim: &Value| non_null(&claim["spec"], "volumeAttributesClassName").cloned();
@@ -287,10 +286,7 @@ fn validate_status(claim: &Value) -> ErrorList {
             if field == "allocatedResources" && !validate_resource_key(&name, &root, &mut errors) {
                 continue;
             }
-            if amount.sign() < 0 {
-                let shown = BadValue::Raw(amount.rounded_up().to_string());
-                errors.invalid(&root.key(&name), shown, "must be a valid resource quantity");
-            }
+            resource_list::basic_resource(amount, &root.key(&name), &mut errors);
         }
     }
     let root = path.child("allocatedResourceStatuses");

@@ -68,6 +68,11 @@ pub(super) fn validate(spec: &Value, root: &Path<'_>, errors: &mut ErrorList) {
             }
             _ => volume_sources::validate(field, source, &path, errors),
         }
+        match field {
+            "cinder" => secret_namespace(source, &path, errors),
+            "azureFile" if source["secretNamespace"] == "" => errors.required(&path.child("secretNamespace"), ""),
+            _ => {}
+        }
     }
     if count == 0 {
         errors.required(root, "must specify a volume type");
@@ -105,6 +110,13 @@ fn nfs(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let text = str_field(source, "path");
     if !text.starts_with('/') {
         errors.invalid(&path.child("path"), text, "must be an absolute path");
+    }
+}
+
+/// Requires the namespace of a secret: `validateCinderPersistentVolumeSource`.
+fn secret_namespace(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if non_null(source, "secretRef").is_some_and(|secret| str_field(secret, "namespace").is_empty()) {
+        errors.required(&path.child("secretRef").child("namespace"), "");
     }
 }
 

@@ -4,7 +4,7 @@ use crate::json::Value;
 use crate::metadata;
 use crate::printers::column::NAME_AND_AGE;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::served_resource::CREATE_ONLY_VERBS;
 
@@ -15,7 +15,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .sub("token", "authentication.k8s.io", "v1", "TokenRequest", CREATE_ONLY_VERBS)
         .hash("pbx9ZvyFpBE=")
         .rules(
-            KindStrategy::new(Generic { revalidates: true, ..Generic::NEW }, |_| {})
+            KindStrategy::new(Generic { updates: MetadataRules::Both, ..Generic::NEW }, |_| {})
                 .drop_with(keep_names_of_secrets)
                 .warn_with(warnings),
         )

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use crate::field_errors::{ErrorList, Path};
-use crate::json::fields::{array_field, is_empty_value, non_null, str_field};
+use crate::json::fields::{array_field, is_empty_value, non_null, object_mut, str_field, text_default, value_default};
 use crate::json::{Map, Value};
 use crate::registry::{checks, names};
 
@@ -197,6 +197,32 @@ fn reserved_options(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         if reserved.iter().any(|one| namespace == *one || namespace.ends_with(&format!(".{one}"))) {
             errors.invalid(&path.key(key), key.as_str(), "kubernetes.io and k8s.io namespaces are reserved");
         }
+    }
+}
+
+/// Adds the defaults of sources that pods and persistent volumes share: `SetObjectDefaults_PersistentVolume` in
+/// `pkg/apis/core/v1/zz_generated.defaults.go`.
+pub(super) fn defaults(volume: &mut Map) {
+    if let Some(path) = object_mut(volume, "hostPath") {
+        value_default(path, "type", "");
+    }
+    if let Some(iscsi) = object_mut(volume, "iscsi") {
+        text_default(iscsi, "iscsiInterface", "default");
+    }
+    if let Some(rbd) = object_mut(volume, "rbd") {
+        text_default(rbd, "pool", "rbd");
+        text_default(rbd, "user", "admin");
+        text_default(rbd, "keyring", "/etc/ceph/keyring");
+    }
+    if let Some(disk) = object_mut(volume, "azureDisk") {
+        value_default(disk, "cachingMode", "ReadWrite");
+        value_default(disk, "kind", "Shared");
+        value_default(disk, "fsType", "ext4");
+        value_default(disk, "readOnly", false);
+    }
+    if let Some(disk) = object_mut(volume, "scaleIO") {
+        text_default(disk, "storageMode", "ThinProvisioned");
+        text_default(disk, "fsType", "xfs");
     }
 }
 

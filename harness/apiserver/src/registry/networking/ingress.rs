@@ -10,7 +10,7 @@ use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, count, ingress_addresses, items, text};
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::generic::{Generation, Generic};
+use crate::registry::generic::{Generation, Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::networking::reference::typed_reference;
 use crate::registry::served_resource::Conversion;
@@ -29,7 +29,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 
 /// Returns the rules that all versions share.
 fn rules(defaults: fn(&mut Map)) -> KindStrategy {
-    let generic = Generic { generation: Generation::Spec, status: true, revalidates: true, ..Generic::NEW };
+    let generic = Generic { generation: Generation::Spec, status: true, updates: MetadataRules::Both, ..Generic::NEW };
     KindStrategy::new(generic, defaults)
         .admit_with(admit_default_class)
         .check_status_with(|new, _| validate_status(new))

@@ -9,7 +9,7 @@ use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::internal_json;
 use crate::registry::core::node_selector::deprecated_label;
 use crate::registry::core::pod::{resources, scheduling};
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::{checks, meta, names};
 
@@ -20,7 +20,13 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .hash("WQTu1GL3T2Q=")
         .rules(
             KindStrategy::new(
-                Generic { unconditional: false, create_on_update: true, namespaced: false, ..Generic::NEW },
+                Generic {
+                    unconditional: false,
+                    create_on_update: true,
+                    namespaced: false,
+                    updates: MetadataRules::Both,
+                    ..Generic::NEW
+                },
                 |_| {},
             )
             .check_with(validate)

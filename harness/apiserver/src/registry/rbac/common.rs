@@ -6,12 +6,12 @@ use crate::json::{Map, Value, json};
 use crate::printers::column::{CellSource, Column, Description};
 use crate::printers::format::{items, text};
 use crate::registry::checks;
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::names::{self, NameFormat};
 
 /// The rules of roles and role bindings.
 pub(super) const STRATEGY: Generic =
-    Generic { create_on_update: true, names: NameFormat::PathSegment, revalidates: true, ..Generic::NEW };
+    Generic { create_on_update: true, names: NameFormat::PathSegment, updates: MetadataRules::Both, ..Generic::NEW };
 
 /// Defaults of `RoleBinding` and `ClusterRoleBinding`.
 pub(super) fn default_binding(map: &mut Map) {

@@ -70,9 +70,11 @@ impl Strategy for PriorityClass {
             let why = format!("maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}");
             errors.forbidden(&Path::new("value"), why);
         }
-        let policy = str_field(object, "preemptionPolicy");
-        if !matches!(policy, "" | "PreemptLowerPriority" | "Never") {
-            errors.not_supported(&Path::new("preemptionPolicy"), policy, &["PreemptLowerPriority", "Never"]);
+        let path = Path::new("preemptionPolicy");
+        match object["preemptionPolicy"].as_str() {
+            None | Some("PreemptLowerPriority" | "Never") => {}
+            Some("") => errors.required(&path, ""),
+            Some(policy) => errors.not_supported(&path, policy, &["PreemptLowerPriority", "Never"]),
         }
         errors
     }

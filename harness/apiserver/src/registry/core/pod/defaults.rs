@@ -3,7 +3,7 @@
 use crate::json::fields::{is_empty_value, items_mut, object_mut, object_or_insert, text_default, value_default};
 use crate::json::{Map, Value, json};
 use crate::quantity::Quantity;
-use crate::registry::core::persistent_volume_claim;
+use crate::registry::core::{persistent_volume_claim, volume_sources};
 use crate::registry::resource_list::{quantities, quantity_text, resource_lists};
 use crate::registry::time;
 
@@ -292,27 +292,7 @@ fn volume_defaults(volume: &mut Map) {
             }
         }
     }
-    if let Some(path) = object_mut(volume, "hostPath") {
-        value_default(path, "type", "");
-    }
-    if let Some(iscsi) = object_mut(volume, "iscsi") {
-        text_default(iscsi, "iscsiInterface", "default");
-    }
-    if let Some(rbd) = object_mut(volume, "rbd") {
-        text_default(rbd, "pool", "rbd");
-        text_default(rbd, "user", "admin");
-        text_default(rbd, "keyring", "/etc/ceph/keyring");
-    }
-    if let Some(disk) = object_mut(volume, "azureDisk") {
-        value_default(disk, "cachingMode", "ReadWrite");
-        value_default(disk, "kind", "Shared");
-        value_default(disk, "fsType", "ext4");
-        value_default(disk, "readOnly", false);
-    }
-    if let Some(disk) = object_mut(volume, "scaleIO") {
-        text_default(disk, "storageMode", "ThinProvisioned");
-        text_default(disk, "fsType", "xfs");
-    }
+    volume_sources::defaults(volume);
     if let Some(image) = object_mut(volume, "image") {
         let latest = image_is_latest(image.get("reference").and_then(Value::as_str).unwrap_or_default());
         text_default(image, "pullPolicy", if latest { "Always" } else { "IfNotPresent" });
