@@ -65,7 +65,7 @@ fn is_granular(schema: &Schema, ty: TypeRef, sides: [Option<&Value>; 2]) -> bool
         TypeKind::Scalar(_) | TypeKind::List(_) => true,
         TypeKind::Struct(shape) => shape.atomic,
         TypeKind::Map(shape) => shape.atomic,
-        TypeKind::Any => schema.is_raw(ty),
+        TypeKind::Any | TypeKind::SchemaForm(_) => schema.is_raw(ty),
     };
     let fits = |v: Option<&Value>| v.is_none_or(|v| matches!(v, Value::Object(_) | Value::Null));
     let filled = |v: Option<&Value>| v.and_then(Value::as_object).is_some_and(|m| !m.is_empty());

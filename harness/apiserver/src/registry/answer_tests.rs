@@ -309,3 +309,21 @@ fn removed_fields_of_a_status_and_of_a_spec() {
     let last = "spec.resources.requests.storage: Forbidden: field can not be less than status.capacity";
     assert_eq!(errors.last().map(String::as_str), Some(last));
 }
+
+/// `ValidateVolumeDevices`, `ValidateRuntimeClassName` and `validateInitContainerRestartPolicy` in
+/// `pkg/apis/core/validation/validation.go`.
+#[rstest]
+#[case::devices(&json!({"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}], "containers": [{"name": "c", "image": "i",
+        "volumeMounts": [{"name": "w", "mountPath": "/d"}],
+        "volumeDevices": [{"name": "v", "devicePath": "/d"}, {"name": "x", "devicePath": "/d"}]}]}), &[
+    "spec.containers[0].volumeMounts[0].name: Not found: \"w\"",
+    "spec.containers[0].volumeMounts[0].mountPath: Invalid value: \"/d\": must not already exist as a path in volumeDevices",
+    "spec.containers[0].volumeDevices[0].devicePath: Invalid value: \"/d\": must not already exist as a path in volumeMounts",
+    "spec.containers[0].volumeDevices[1].name: Not found: \"x\"",
+    "spec.containers[0].volumeDevices[1].devicePath: Invalid value: \"/d\": must be unique",
+    "spec.containers[0].volumeDevices[1].devicePath: Invalid value: \"/d\": must not already exist as a path in volumeMounts"])]
+#[case::rules_without_policy(&json!({"initContainers": [{"name": "i", "image": "i", "restartPolicyRules": [{"action": "x"}]}]}), &[
+    "spec.initContainers[0].restartPolicy: Required value: must specify restartPolicy when restart rules are used"])]
+fn containers_of_a_pod(#[case] spec: &Value, #[case] expected: &[&str]) {
+    assert_eq!(create("pods", pod(spec)).expect_err("refused"), expected);
+}

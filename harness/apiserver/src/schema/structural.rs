@@ -170,7 +170,7 @@ impl StructuralSchemaBuilder {
         for ty in &meta.types {
             let shape = match &ty.shape {
                 TypeKind::Scalar(s) => TypeKind::Scalar(*s),
-                TypeKind::Any => TypeKind::Any,
+                TypeKind::Any | TypeKind::SchemaForm(_) => TypeKind::Any,
                 TypeKind::List(l) => TypeKind::List(ListType { items: moved(l.items), topology: l.topology.clone() }),
                 TypeKind::Map(m) => TypeKind::Map(MapType { values: moved(m.values), atomic: m.atomic }),
                 TypeKind::Struct(s) => TypeKind::Struct(StructType {

@@ -27,7 +27,7 @@ fn walk(
         TypeKind::Scalar(_) => false,
         TypeKind::Struct(shape) => !shape.atomic,
         TypeKind::Map(shape) => !shape.atomic,
-        TypeKind::Any => true,
+        TypeKind::Any | TypeKind::SchemaForm(_) => true,
         TypeKind::List(list) => {
             return if list.topology == ElementRelationship::Atomic {
                 Ok(keep())

@@ -65,7 +65,7 @@ impl Validator<'_> {
             return;
         }
         match (self.schema.shape(ty), value) {
-            (TypeKind::Any, _) => {}
+            (TypeKind::Any | TypeKind::SchemaForm(_), _) => {}
             (TypeKind::Scalar(scalar), _) => self.scalar(*scalar, value),
             (TypeKind::List(list), Value::Array(items)) => self.list(list, items),
             (TypeKind::List(_), other) => self.error(&format!("expected list, got {}", go_wrapped(other))),

@@ -75,7 +75,10 @@ impl Strategy for PersistentVolume {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = STRATEGY.validate_update(new, old);
+        // Upstream's strategy and its `ValidatePersistentVolumeUpdate` each validate the whole object.
+        let mut errors = STRATEGY.validate(new);
+        errors.append(validate_spec(new));
+        errors.append(STRATEGY.validate(new));
         errors.append(validate_spec(new));
         errors.append(validate_spec_update(new, old));
         errors

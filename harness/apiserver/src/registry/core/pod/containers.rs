@@ -70,7 +70,7 @@ pub(super) fn validate_init_containers(around: &PodContext<'_>, path: &Path<'_>,
         let path_of_all = path;
         let path = path.index(i);
         validate_common(container, around, &path, errors);
-        restart_policy(container, &path, errors);
+        init_restart_policy(container, &path, errors);
         let name = str_field(container, "name");
         if again[i] || others.contains(name) {
             errors.duplicate(&path.child("name"), name);
@@ -151,13 +151,24 @@ const MOST_RESTART_RULES: usize = 20;
 
 const MOST_EXIT_CODES: usize = 255;
 
+/// Validates the restart policy of an init container; rules without a policy are not looked into.
+fn init_restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    if non_null(container, "restartPolicy").is_some() {
+        return restart_policy(container, path, errors);
+    }
+    if !array_field(container, "restartPolicyRules").is_empty() {
+        errors.required(&path.child("restartPolicy"), RULES_NEED_POLICY);
+    }
+}
+
+const RULES_NEED_POLICY: &str = "must specify restartPolicy when restart rules are used";
+
 fn restart_policy(container: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let rules = array_field(container, "restartPolicyRules");
     match non_null(container, "restartPolicy").and_then(Value::as_str) {
         None if rules.is_empty() => {}
         None => {
-            let why = "must specify restartPolicy when restart rules are used";
-            errors.required(&path.child("restartPolicy"), why);
+            errors.required(&path.child("restartPolicy"), RULES_NEED_POLICY);
         }
         Some(policy) => {
             let allowed = ["Always", "Never", "OnFailure"];
@@ -337,15 +348,12 @@ fn host_ports(containers: &[Value], path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn mounts<'a>(container: &'a Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
+fn mounts(container: &Value, volumes: &ValidVolumes<'_>, path: &Path<'_>, errors: &mut ErrorList) {
     let mounts = array_field(container, "volumeMounts");
     let devices = array_field(container, "volumeDevices");
     let mounts_path = path.child("volumeMounts");
-    let texts = |list: &'a [Value], field: &str| -> BTreeSet<&'a str> {
-        list.iter().map(|one| str_field(one, field)).collect()
-    };
-    let device_names = texts(devices, "name");
-    let device_paths = texts(devices, "devicePath");
+    let device_names = texts_of(devices, "name");
+    let device_paths = texts_of(devices, "devicePath");
     let again = repeated(mounts, |mount| str_field(mount, "mountPath"));
     for (i, mount) in mounts.iter().enumerate() {
         let path = mounts_path.index(i);
@@ -373,11 +381,23 @@ fn mounts<'a>(container: &'a Value, volumes: &ValidVolumes<'_>, path: &Path<'_>,
         propagation(mount, container, &mounts_path.child("mountPropagation"), errors);
         recursive_read_only(mount, &mounts_path.child("recursiveReadOnly"), errors);
     }
-    let devices_path = path.child("volumeDevices");
-    let mount_names = texts(mounts, "name");
+    validate_devices(devices, mounts, volumes, &path.child("volumeDevices"), errors);
+}
+
+/// Validates the block devices of a container: `ValidateVolumeDevices`.
+fn validate_devices(
+    devices: &[Value],
+    mounts: &[Value],
+    volumes: &ValidVolumes<'_>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    let mount_names = texts_of(mounts, "name");
+    let mount_paths = texts_of(mounts, "mountPath");
     let again = repeated(devices, |device| str_field(device, "name"));
+    let path_again = repeated(devices, |device| str_field(device, "devicePath"));
     for (i, device) in devices.iter().enumerate() {
-        let path = devices_path.index(i);
+        let path = path.index(i);
         let name = str_field(device, "name");
         let target = str_field(device, "devicePath");
         if name.is_empty() {
@@ -399,10 +419,25 @@ fn mounts<'a>(container: &'a Value, volumes: &ValidVolumes<'_>, path: &Path<'_>,
         if target.is_empty() {
             errors.required(&path.child("devicePath"), "");
         }
+        let steps_back = target.split('/').any(|part| part == "..");
+        if path_again[i] && !steps_back {
+            errors.invalid(&path.child("devicePath"), target, "must be unique");
+        }
+        if steps_back {
+            errors.invalid(&path.child("devicePath"), target, "can not contain backsteps ('..')");
+        }
         if mount_names.contains(name) {
             errors.invalid(&path.child("name"), name, "must not already exist in volumeMounts");
         }
+        if mount_paths.contains(target) {
+            errors.invalid(&path.child("devicePath"), target, "must not already exist as a path in volumeMounts");
+        }
     }
+}
+
+/// Returns the texts of a field of all items.
+fn texts_of<'a>(list: &'a [Value], field: &str) -> BTreeSet<&'a str> {
+    list.iter().map(|one| str_field(one, field)).collect()
 }
 
 fn propagation(mount: &Value, container: &Value, path: &Path<'_>, errors: &mut ErrorList) {

@@ -221,9 +221,10 @@ fn names_in_spec(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             push_messages(name, names::dns1123_subdomain(name), &names_path.index(j), errors);
         }
     }
-    for field in ["priorityClassName", "runtimeClassName"] {
-        let name = str_field(spec, field);
-        if !name.is_empty() {
+    let class = Some(str_field(spec, "priorityClassName")).filter(|class| !class.is_empty());
+    let runtime = non_null(spec, "runtimeClassName").and_then(Value::as_str);
+    for (field, name) in [("priorityClassName", class), ("runtimeClassName", runtime)] {
+        if let Some(name) = name {
             push_messages(name, names::dns1123_subdomain(name), &path.child(field), errors);
         }
     }
@@ -353,15 +354,15 @@ fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     containers::profile(context, "seccompProfile", path, errors);
     windows::options(context, path, errors);
     containers::profile(context, "appArmorProfile", path, errors);
-    if let Some(policy) = non_null(context, "seLinuxChangePolicy").and_then(Value::as_str)
-        && policy != "Recursive"
-    {
-        errors.not_supported(&path.child("seLinuxChangePolicy"), policy, &["Recursive"]);
-    }
     if let Some(policy) = non_null(context, "supplementalGroupsPolicy").and_then(Value::as_str)
         && !matches!(policy, "Merge" | "Strict")
     {
         errors.not_supported(&path.child("supplementalGroupsPolicy"), policy, &["Merge", "Strict"]);
+    }
+    if let Some(policy) = non_null(context, "seLinuxChangePolicy").and_then(Value::as_str)
+        && policy != "Recursive"
+    {
+        errors.not_supported(&path.child("seLinuxChangePolicy"), policy, &["Recursive"]);
     }
 }
 
