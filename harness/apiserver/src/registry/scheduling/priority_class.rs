@@ -3,7 +3,7 @@
 
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
-use crate::json::fields::{str_field, text_default};
+use crate::json::fields::text_default;
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::builder::{ResourceBuilder, resource};
