@@ -259,6 +259,14 @@ fn many_long_errors_have_a_bound() {
 #[case::no_namespace("persistentvolumes", json!({"spec": {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1"},
     "cinder": {"volumeID": "v", "secretRef": {"name": "s"}}}}), &["spec.cinder.secretRef.namespace: Required value"])]
 #[case::empty_policy("priorityclasses", json!({"value": 1, "preemptionPolicy": ""}), &["preemptionPolicy: Required value"])]
+#[case::empty_mode("storageclasses", json!({"provisioner": "a.b", "volumeBindingMode": ""}),
+    &["volumeBindingMode: Unsupported value: \"\": supported values: \"Immediate\", \"WaitForFirstConsumer\""])]
+#[case::empty_protocol("networkpolicies", json!({"spec": {"ingress": [{"ports": [{"port": 1, "protocol": ""}]}]}}),
+    &["spec.ingress[0].ports[0].protocol: Unsupported value: \"\": supported values: \"TCP\", \"UDP\", \"SCTP\""])]
+#[case::empty_protocol_of_a_slice("endpointslices", json!({"addressType": "IPv4", "ports": [{"port": 1, "protocol": ""}]}),
+    &["ports[0].protocol: Unsupported value: \"\": supported values: \"SCTP\", \"TCP\", \"UDP\""])]
+#[case::empty_internal_policy("services", json!({"spec": {"ports": [{"port": 80}], "internalTrafficPolicy": ""}}),
+    &["spec.internalTrafficPolicy: Unsupported value: \"\": supported values: \"Cluster\", \"Local\""])]
 fn one_field_of_a_new_object(#[case] plural: &str, #[case] mut object: Value, #[case] expected: &[&str]) {
     object["metadata"] = json!({"name": "a"});
     assert_eq!(create(plural, object).expect_err("refused"), expected);
@@ -285,6 +293,8 @@ fn sources_of_persistent_volumes_have_defaults() {
 /// the kind reports comes after the errors of all kinds.
 #[rstest]
 #[case::range("limitranges", json!({}), &[
+    "metadata.generateName: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
+#[case::node("csinodes", json!({}), &[
     "metadata.generateName: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]
 #[case::class("runtimeclasses", json!({"handler": "h"}), &[
     "metadata.generateName: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]

@@ -2,7 +2,7 @@
 //! `pkg/apis/discovery/validation/validation.go`.
 
 use crate::field_errors::{ErrorList, Path};
-use crate::json::fields::{array_field, items_mut, non_null, str_field, text_default, value_default};
+use crate::json::fields::{array_field, items_mut, non_null, str_field, value_default};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -30,7 +30,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 fn defaults(map: &mut Map) {
     for port in items_mut(map, "ports") {
         value_default(port, "name", "");
-        text_default(port, "protocol", "TCP");
+        value_default(port, "protocol", "TCP");
     }
     // Not a part of v1: `dropTopologyOnV1`.
     for endpoint in items_mut(map, "endpoints") {
@@ -118,7 +118,13 @@ fn ports(ports: &[Value], errors: &mut ErrorList) {
         if again[index] {
             errors.duplicate(&path.child("name"), name);
         }
-        checks::required_one_of(port, "protocol", &PROTOCOLS, &path, errors);
+        match port["protocol"].as_str() {
+            None => errors.required(&path.child("protocol"), ""),
+            Some(protocol) if !PROTOCOLS.contains(&protocol) => {
+                errors.not_supported(&path.child("protocol"), protocol, &PROTOCOLS);
+            }
+            Some(_) => {}
+        }
         if let Some(protocol) = non_null(port, "appProtocol").and_then(Value::as_str) {
             checks::format(protocol, names::qualified_name, &path.child("appProtocol"), errors);
         }

@@ -57,7 +57,8 @@ impl Strategy for IpAddress {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = RULES.validate_update(new, old);
+        let mut errors = self.validate(new);
+        errors.append(RULES.validate_update(new, old));
         let now = spec_of(new).get("parentRef");
         let before = spec_of(old).get("parentRef");
         checks::validate_immutable(now, before, &SPEC.child("parentRef"), &mut errors);

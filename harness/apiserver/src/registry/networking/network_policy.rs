@@ -3,7 +3,7 @@
 
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{
-    array_field, is_empty_value, items_mut, non_null, object_or_default, spec_of, str_field, text_default,
+    array_field, is_empty_value, items_mut, non_null, object_or_default, spec_of, str_field, value_default,
 };
 use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -38,7 +38,7 @@ fn defaults(map: &mut Map) {
     for rules in ["ingress", "egress"] {
         for rule in items_mut(spec, rules) {
             for port in items_mut(rule, "ports") {
-                text_default(port, "protocol", "TCP");
+                value_default(port, "protocol", "TCP");
             }
         }
     }

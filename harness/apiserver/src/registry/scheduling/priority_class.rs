@@ -3,7 +3,7 @@
 
 use crate::field_errors::{ErrorList, Path};
 use crate::json::Value;
-use crate::json::fields::text_default;
+use crate::json::fields::value_default;
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::builder::{ResourceBuilder, resource};
@@ -37,7 +37,7 @@ const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 impl Strategy for PriorityClass {
     fn default(&self, object: &mut Value) {
         if let Some(map) = object.as_object_mut() {
-            text_default(map, "preemptionPolicy", "PreemptLowerPriority");
+            value_default(map, "preemptionPolicy", "PreemptLowerPriority");
         }
     }
 

@@ -5,6 +5,7 @@ use crate::json::Value;
 use crate::json::fields::{array_field, non_null, spec_of, str_field};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::{CONDITIONAL, csi_driver_name};
 use crate::registry::{checks, names};
@@ -14,9 +15,12 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("storage.k8s.io", "v1", "csinodes", "CSINode", "io.k8s.api.storage.v1.CSINode")
         .cluster()
         .hash("Pe62DkZtjuo=")
-        .rules(KindStrategy::new(CONDITIONAL, |_| {}).check_with(validate).check_update_with(validate_update))
+        .rules(KindStrategy::new(RULES, |_| {}).check_with(validate).check_update_with(validate_update))
         .columns(COLUMNS)
 }
+
+/// `ValidateCSINodeUpdate` validates the whole object.
+const RULES: Generic = Generic { updates: MetadataRules::Whole, ..CONDITIONAL };
 
 const SPEC: Path<'static> = Path::new("spec");
 

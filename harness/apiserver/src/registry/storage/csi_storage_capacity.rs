@@ -7,7 +7,7 @@ use crate::json::fields::{non_null, semantic_equal, str_field};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::node_selector::{self, deprecated_label};
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::{checks, label_selector, names};
 
@@ -22,7 +22,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     )
     .hash("xeVl+2Ly1kE=")
     .rules(
-        KindStrategy::new(Generic { unconditional: false, ..Generic::NEW }, |_| {})
+        KindStrategy::new(Generic { unconditional: false, updates: MetadataRules::Both, ..Generic::NEW }, |_| {})
             .check_with(validate)
             .check_update_with(validate_update)
             .warn_with(warnings),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::field_errors::{ErrorList, FieldError, Path};
-use crate::json::fields::{array_field, str_field, text_default};
+use crate::json::fields::{array_field, str_field, value_default};
 use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::default_class;
@@ -33,8 +33,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 
 /// Defaults of `StorageClass`.
 fn defaults(map: &mut Map) {
-    text_default(map, "reclaimPolicy", "Delete");
-    text_default(map, "volumeBindingMode", "Immediate");
+    value_default(map, "reclaimPolicy", "Delete");
+    value_default(map, "volumeBindingMode", "Immediate");
 }
 
 /// Returns the warnings about deprecated labels of nodes: `GetWarningsForStorageClass` in `pkg/api/storage/util.go`.
@@ -64,12 +64,12 @@ fn validate(object: &Value) -> ErrorList {
         }
     }
     let supported = ["Immediate", "WaitForFirstConsumer"];
-    match str_field(object, "volumeBindingMode") {
-        "" => errors.required(&root("volumeBindingMode"), ""),
-        given if !supported.contains(&given) => {
+    match object["volumeBindingMode"].as_str() {
+        None => errors.required(&root("volumeBindingMode"), ""),
+        Some(given) if !supported.contains(&given) => {
             errors.not_supported(&root("volumeBindingMode"), given, &supported);
         }
-        _ => {}
+        Some(_) => {}
     }
     let path = root("allowedTopologies");
     let terms = array_field(object, "allowedTopologies");

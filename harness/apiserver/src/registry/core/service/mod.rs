@@ -8,7 +8,9 @@ mod fields;
 mod validation;
 
 use crate::field_errors::{ErrorList, Path};
-use crate::json::fields::{array_field, drop_zero, is_empty_value, object_or_insert, spec_of, str_field, text_default};
+use crate::json::fields::{
+    array_field, drop_zero, is_empty_value, object_or_insert, spec_of, str_field, text_default, value_default,
+};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::addresses;
@@ -134,7 +136,7 @@ impl Strategy for Service {
         }
         let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default().to_owned();
         if needs_address(&kind) {
-            text_default(spec, "internalTrafficPolicy", "Cluster");
+            value_default(spec, "internalTrafficPolicy", "Cluster");
         }
         if kind == "LoadBalancer" && spec.get("allocateLoadBalancerNodePorts").is_none_or(Value::is_null) {
             spec.insert("allocateLoadBalancerNodePorts", true.into());

@@ -423,14 +423,11 @@ fn validate_policies(service: &Value, spec: &Value, errors: &mut ErrorList) {
             errors.invalid(&path, port, message);
         }
     }
-    let internal = str_field(spec, "internalTrafficPolicy");
     let path = SPEC.child("internalTrafficPolicy");
-    if internal.is_empty() {
-        if needs_address(kind_of(service)) {
-            errors.required(&path, "");
-        }
-    } else if !matches!(internal, "Cluster" | "Local") {
-        errors.not_supported(&path, internal, &["Cluster", "Local"]);
+    match spec["internalTrafficPolicy"].as_str() {
+        None if needs_address(kind_of(service)) => errors.required(&path, ""),
+        None | Some("Cluster" | "Local") => {}
+        Some(internal) => errors.not_supported(&path, internal, &["Cluster", "Local"]),
     }
     if let Some(wish) = spec.get("trafficDistribution").and_then(Value::as_str) {
         let allowed = ["PreferClose", "PreferSameZone", "PreferSameNode"];
