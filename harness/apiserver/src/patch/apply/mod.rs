@@ -126,7 +126,12 @@ fn describe(object: &Value, kind: &str) -> String {
 }
 
 /// Returns group, version and kind as Go prints them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
+/// Formats a kind as `GroupVersionKind.String`; a version that cannot be parsed leaves nothing of it, as in
+/// `Unstructured.GroupVersionKind`.
 fn show_kind(api_version: &str, kind: &str) -> String {
+    if api_version.matches('/').count() > 1 {
+        return "/, Kind=".to_owned();
+    }
     let slash = if api_version.contains('/') { "" } else { "/" };
     format!("{slash}{api_version}, Kind={kind}")
 }
@@ -305,4 +310,20 @@ fn conflict_error(conflicts: Vec<Conflict>) -> Status {
         }
     };
     Status::apply_conflict(causes, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// `ParseGroupVersion` in `k8s.io/apimachinery/pkg/runtime/schema/group_version.go`.
+    #[rstest]
+    #[case("v1", "/v1, Kind=Pod")]
+    #[case("apps/v1", "apps/v1, Kind=Pod")]
+    #[case("a/b/c", "/, Kind=")]
+    fn kinds_in_messages(#[case] version: &str, #[case] expected: &str) {
+        assert_eq!(show_kind(version, "Pod"), expected);
+    }
 }
