@@ -125,9 +125,8 @@ fn describe(object: &Value, kind: &str) -> String {
     format!("{}/{}; {kind}", meta("namespace"), meta("name"))
 }
 
-/// Returns group, version and kind as Go prints them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`.
-/// Formats a kind as `GroupVersionKind.String`; a version that cannot be parsed leaves nothing of it, as in
-/// `Unstructured.GroupVersionKind`.
+/// Returns group, version and kind as Go prints them: `apps/v1, Kind=Deployment`, `/v1, Kind=Pod`. Of a version that
+/// cannot be parsed nothing is left, as in `Unstructured.GroupVersionKind`.
 fn show_kind(api_version: &str, kind: &str) -> String {
     if api_version.matches('/').count() > 1 {
         return "/, Kind=".to_owned();
