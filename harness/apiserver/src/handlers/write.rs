@@ -411,8 +411,8 @@ pub(crate) fn uid_mismatch(scope: &RequestScope<'_>, wanted: &str, found: &str, 
     Status::conflict(scope.group_resource(), &scope.path.name, &why)
 }
 
-/// Returns the key that kube-apiserver would use in etcd, for messages. Those of a dry run are without the prefix of all
-/// keys: `DryRunnableStorage.GuaranteedUpdate` in `pkg/registry/generic/registry/dryrun.go`.
+/// Returns the key that kube-apiserver would use in etcd, for messages. Those of a dry run lack the prefix of all keys:
+/// `DryRunnableStorage.GuaranteedUpdate` in `pkg/registry/generic/registry/dryrun.go`.
 fn etcd_key(scope: &RequestScope<'_>, dry_run: bool) -> String {
     let prefix = match (&*scope.resource.group, &*scope.resource.resource) {
         ("", "nodes") => "minions",

@@ -289,8 +289,8 @@ fn sources_of_persistent_volumes_have_defaults() {
     }
 }
 
-/// `ValidateUpdate` in `pkg/registry/core/limitrange/strategy.go` and `pkg/registry/node/runtimeclass/strategy.go`: what
-/// the kind reports comes after the errors of all kinds.
+/// `ValidateUpdate` in `pkg/registry/core/limitrange/strategy.go` and `pkg/registry/node/runtimeclass/strategy.go`: the
+/// errors of the kind come after those of all kinds.
 #[rstest]
 #[case::range("limitranges", json!({}), &[
     "metadata.generateName: Invalid value: \"A\": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"])]

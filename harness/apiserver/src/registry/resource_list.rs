@@ -140,8 +140,8 @@ pub(super) fn quantity_text(value: &Value) -> String {
     }
 }
 
-/// Refuses a negative amount: `validateBasicResource` in `pkg/apis/core/validation/validation.go`. It shows the value as
-/// `Quantity.Value` rounds it, away from zero.
+/// Refuses a negative amount: `validateBasicResource` in `pkg/apis/core/validation/validation.go`. It shows the value
+/// rounded away from zero, as by `Quantity.Value`.
 pub(super) fn basic_resource(amount: Quantity, path: &Path<'_>, errors: &mut ErrorList) {
     if amount.sign() < 0 {
         errors.invalid(path, BadValue::Raw(amount.value().to_string()), "must be a valid resource quantity");
