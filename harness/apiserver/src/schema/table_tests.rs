@@ -22,7 +22,7 @@ fn fits(shape: &TypeKind, kind: &str) -> bool {
         TypeKind::Scalar(Scalar::Bool) => kind == "boolean",
         TypeKind::Scalar(_) => kind == "string",
         TypeKind::List(_) => kind == "array",
-        TypeKind::Struct(_) | TypeKind::Map(_) | TypeKind::Any => kind == "object",
+        TypeKind::Struct(_) | TypeKind::Map(_) | TypeKind::Any | TypeKind::SchemaForm(_) => kind == "object",
     }
 }
 
