@@ -118,7 +118,7 @@ impl Operator {
 
     /// Returns what to do with a site after a failure.
     fn after_failure(&self, site: &DynamicObject) -> Action {
-        let pause = if self.mistake == Mistake::RetriesAtOnce { Duration::from_millis(25) } else { seconds(5) };
+        let pause = if self.mistake == Mistake::RetriesAtOnce { Duration::from_millis(25) } else { seconds(20) };
         let mut failures = self.failures.lock();
         let count = failures.entry(site.name_any()).or_default();
         *count += 1;
