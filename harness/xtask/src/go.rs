@@ -300,7 +300,10 @@ type Empty struct{}
         assert!(fields[1].has_option("omitempty") && !fields[2].has_option("omitempty"));
         assert_eq!(fields[1].tags["patchStrategy"], "merge");
         let time = named("k8s.io/apimachinery/pkg/apis/meta/v1", "Time");
-        assert_eq!(fields[2].ty, Type::Map(Box::new(named("", "string")), Box::new(Type::Pointer(Box::new(time)))));
+        assert_eq!(
+            fields[2].ty,
+            Type::Map(Box::new(named("k8s.io/api/x/v1", "Phase")), Box::new(Type::Pointer(Box::new(time))))
+        );
         assert!(fields[2].markers.is_empty());
     }
 }

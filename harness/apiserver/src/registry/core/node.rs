@@ -167,7 +167,7 @@ impl Strategy for Node {
         reset_all_but_status(new, old);
         // `nodeStatusConfigInUse` in `pkg/registry/core/node/strategy.go`.
         if non_null(&old["status"], "config").is_none()
-            && let Some(status) = new["status"].as_object_mut()
+            && let Some(status) = new.get_mut("status").and_then(Value::as_object_mut)
         {
             status.remove("config");
         }
