@@ -41,7 +41,7 @@ pub(super) fn broken(fixture: &Fixture, begin: &ObjectStates, explored: Explored
     for entry in entries {
         unseen.note(&world, entry);
     }
-    let at_end = model::breaches(&world, fixture, moment).into_iter().filter(|found| !unseen.excuse(&found.key));
+    let at_end = model::breaches(&world, fixture, moment).into_iter().filter(|found| !unseen.may_lag(&found.key));
     let at_end = at_end.map(|found| (explored.record.end, found));
     // Limits of the client's rate delay everything.
     let rests = calm && !fixture.flags.contains_key("kube-api-qps");
@@ -86,7 +86,7 @@ fn disagreement(fixture: &Fixture, begin: &ObjectStates, explored: ExploredRun<'
             let since = SignedDuration::try_from(entry.at).unwrap_or_default();
             let now = explored.record.start.checked_add(since).unwrap_or_default();
             let moment = ModelMoment { now, sizes: (least, most), calm: true };
-            let found = model::at_rest(&world, fixture, moment).into_iter().find(|found| !unseen.excuse(&found.key));
+            let found = model::at_rest(&world, fixture, moment).into_iter().find(|found| !unseen.may_lag(&found.key));
             if let Some(found) = found {
                 return Some((entry.at, found));
             }
@@ -134,8 +134,8 @@ impl UnseenOwners {
         }
     }
 
-    /// Returns true for a budget that may not follow its owners yet.
-    fn excuse(&self, key: &Key) -> bool {
+    /// Returns true for a budget that lags behind its owners until its next sync.
+    fn may_lag(&self, key: &Key) -> bool {
         key.resource == BUDGETS && self.changed > self.synced.get(key).copied()
     }
 }
