@@ -24,13 +24,12 @@ fn text(bytes: &[u8]) -> &str {
 #[case("markdown", "| BR-24-03 |", "[podgc/orphaned-quarantine-40s](fixtures/podgc/orphaned-quarantine-40s.yaml)")]
 #[case("html", "<td>BR-24-03</td>", "<a href=\"snapshots/podgc/orphaned-quarantine-40s.snap\">snap</a>")]
 #[case("table", "BR-24-03", "podgc/orphaned-quarantine-40s")]
-#[case("markdown", "| BR-24-03 |", "at the boundary: podgc/")]
-#[case("html", "<td>BR-24-03</td>", "beyond: podgc/")]
-#[case("table", "BR-24-03", "beyond: podgc/")]
 fn a_rule_is_listed_with_its_fixtures(#[case] format: &str, #[case] id: &str, #[case] fixture: &str) {
     let output = catalogue(&fixtures(), &["--format", format]);
     let line = text(&output.stdout).lines().find(|line| line.contains(id)).expect("a line for the rule");
-    assert!(line.contains(fixture), "{line}");
+    for part in [fixture, "at the boundary: podgc/", "beyond: podgc/"] {
+        assert!(line.contains(part), "{line}");
+    }
 }
 
 #[test]

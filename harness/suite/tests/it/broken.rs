@@ -1,7 +1,7 @@
 //! Subjects with deliberate flaws: each must fail exactly the fixtures that test the flawed behaviour, and the report
 //! must name them. The same subjects without the flaw pass these fixtures, so the flaw alone is the cause.
 //!
-//! They run a fifth of the profile of their controller, and what must fail, in virtual time: our own controllers behind
+//! They run a part of the profile of their controller, and of what must fail, in virtual time: our own controllers behind
 //! a connection that falsifies data (`broken/lies.rs`), or small controllers with an error in them
 //! (`broken/small.rs`). One also runs through `conform --command`: see `bad_subjects.rs`.
 
@@ -9,6 +9,7 @@ mod expected;
 pub(crate) mod lies;
 pub(crate) mod small;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ use plumbline_suite::subject::task::{TaskController, TaskSubject};
 use rstest::rstest;
 
 use crate::source_files::repository;
-use crate::support::all_fixtures;
+use crate::support::{all_fixtures, is_full};
 use expected::{CONDITION, FLOOR, HYSTERESIS, QUARANTINE, TOLERATION};
 use lies::Lie;
 use small::BrokenPart;
@@ -54,9 +55,10 @@ const TTL: &[&str] = &[
     "ttl/shrink-*[90-*",
 ];
 
-/// One fixture of this many is tried, beside those that the flaw must fail: the sound controllers pass them all in
-/// `snapshots`.
-const SHARE: usize = 5;
+/// One of this many fixtures is tried, and one of [`SHARE_OF_FLAW`] of those that the flaw must fail; the sound
+/// controllers pass them all in `snapshots`. All are tried with `PLUMBLINE_TESTS=full`.
+const SHARE: usize = 20;
+const SHARE_OF_FLAW: usize = 4;
 
 fn fixtures() -> PathBuf {
     repository().join("fixtures")
@@ -78,9 +80,14 @@ fn conform(
     let release = place.release;
     let holds = |fixture: &Fixture| release.is_none_or(|release| fixture.releases.contains(release));
     let selected = all.iter().filter(|fixture| profiles.selects("part", &fixture.id) && holds(fixture));
-    let is_tried =
-        |(number, fixture): &(usize, &Fixture)| number % SHARE == 0 || expected.contains(&fixture.id.as_str());
-    let chosen: Vec<_> = selected.enumerate().filter(is_tried).map(|(_, fixture)| fixture.clone()).collect();
+    let (of_flaw, others): (Vec<_>, Vec<_>) = selected.partition(|fixture| expected.contains(&fixture.id.as_str()));
+    let part = |fixtures: Vec<&Fixture>, share: usize| {
+        let share = if is_full() { 1 } else { share };
+        fixtures.into_iter().step_by(share).cloned().collect::<Vec<_>>()
+    };
+    let mut chosen = part(of_flaw, SHARE_OF_FLAW);
+    chosen.extend(part(others, SHARE));
+    chosen.sort_by(|a, b| a.id.cmp(&b.id));
     // Changed copies of our own controllers run in process, where no other project's may.
     let implementation = Implementation {
         organization: "Example".to_owned(),
@@ -133,7 +140,16 @@ fn the_truth_passes(#[case] name: &str, #[case] profile: &[&str]) {
     assert!(report.with(ConformanceOutcome::Pass).count() > 15);
 }
 
+/// Returns those of `expected` that were tried.
+fn tried<'a>(report: &ConformanceReport, expected: &[&'a str]) -> Vec<&'a str> {
+    let ids: BTreeSet<_> = report.fixtures.iter().map(|fixture| fixture.id.as_str()).collect();
+    let tried: Vec<_> = expected.iter().copied().filter(|id| ids.contains(id)).collect();
+    assert!(tried.len() >= expected.len().div_ceil(SHARE_OF_FLAW), "{} of {}", tried.len(), expected.len());
+    tried
+}
+
 fn must_fail(report: &ConformanceReport, expected: &[&str]) {
+    let expected = &tried(report, expected)[..];
     assert_eq!(failed(report), expected);
     // The report names each fixture, and the verdict on the profile follows from them.
     let yaml = report.to_yaml().expect("YAML");
@@ -150,6 +166,7 @@ fn must_fail_beyond(sound: &ConformanceReport, report: &ConformanceReport, expec
     let small = failed(sound);
     let both = failed(report);
     let flaw: Vec<&str> = both.iter().filter(|id| !small.contains(id)).copied().collect();
+    let expected = &tried(report, expected)[..];
     assert_eq!(flaw, expected);
     let mended: Vec<&&str> = small.iter().filter(|id| !both.contains(id)).collect();
     assert!(mended.is_empty(), "a flaw mends nothing: {mended:?}");

@@ -256,8 +256,8 @@ async fn hold(t: &World, is_held: bool) -> Result {
 
 #[test]
 fn the_operator_without_a_mistake_has_no_finding() {
-    let summary = Explorer::new().runs(60).explore(async |t| history_of_sites(t, Mistake::None).await);
-    assert_eq!(summary.expect("no finding").tried, 60);
+    let summary = Explorer::new().runs(25).explore(async |t| history_of_sites(t, Mistake::None).await);
+    assert_eq!(summary.expect("no finding").tried, 25);
 }
 
 /// The last change of the test brings what was dropped: only the beginning shows that it is missing.

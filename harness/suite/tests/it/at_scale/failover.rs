@@ -1,5 +1,5 @@
-//! Runs two replicas of our controllers and kills the leader at random points under load (40 times; 200 times with
-//! `PLUMBLINE_FAILOVER=full`); in between it is cut off from the server or asked to stop. Virtual time and one seed:
+//! Runs two replicas of our controllers and kills the leader at random points under load (15 times; 200 times with
+//! `PLUMBLINE_TESTS=full`); in between it is cut off from the server or asked to stop. Virtual time and one seed:
 //! every run is the same.
 //!
 //! The network between a replica and the server has delays, so that requests of a dead leader still arrive. The test
@@ -25,10 +25,11 @@ use tokio::task::JoinHandle;
 use crate::fleet::{
     Dice, Fleet, JSON, MERGE, Replica, SLOWEST, TAINT, check_world, is_tainted, node, text, user, world,
 };
+use crate::support;
 
 /// Number of times the leader is killed. It ends in other ways half as often in addition.
-const KILLS: usize = 40;
-/// Number of kills with `PLUMBLINE_FAILOVER=full`.
+const KILLS: usize = 15;
+/// Number of kills with `PLUMBLINE_TESTS=full`.
 const KILLS_IN_FULL: usize = 200;
 /// A leader that is cut off gives up after its renew deadline (10 s) at the latest, including the timeout of its
 /// requests.
@@ -147,8 +148,7 @@ async fn fail_over(seed: u64) -> (ApiServer, Tally) {
     let load = tokio::spawn(load(server.clone(), dice.clone()));
     let mut tally = Tally::default();
     let mut endings = Vec::new();
-    let full = std::env::var("PLUMBLINE_FAILOVER").is_ok_and(|value| value == "full");
-    let enough = if full { KILLS_IN_FULL } else { KILLS };
+    let enough = if support::is_full() { KILLS_IN_FULL } else { KILLS };
     while tally.ends.get("Killed").is_none_or(|kills| *kills < enough) {
         clock.sleep(dice.millis(8_000)).await;
         let leader = holder(&server);

@@ -2,7 +2,7 @@
 //! controllers' state must stay proportional to the cluster, and their caches must equal the server's objects. One
 //! seed: every run is the same.
 //!
-//! Every test run simulates half a day of a small cluster. `PLUMBLINE_SOAK=full cargo test --release -p plumbline-suite
+//! Every test run simulates four hours of a small cluster. `PLUMBLINE_TESTS=full cargo test --release -p plumbline-suite
 //! --test it soak:: -- --nocapture` simulates a week with 10,000 nodes and prints figures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -29,9 +29,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::fleet::Dice;
+use crate::support;
 use churn::{Churn, FINISHED, Size};
 
-const SMALL: Size = Size { nodes: 14, apps: 2, replicas: 6, hours: 12, events: 1 };
+const SMALL: Size = Size { nodes: 14, apps: 2, replicas: 6, hours: 4, events: 1 };
 const FULL: Size = Size { nodes: 10_000, apps: 1_000, replicas: 20, hours: 7 * 24, events: 6 };
 const DAY: usize = 24 * 60;
 /// Minutes between samples of the controllers' state.
@@ -203,15 +204,15 @@ async fn soak(size: Size, seed: u64) -> (Peaks, Churn) {
 
 #[test]
 fn a_week_of_churn_leaves_nothing_behind() {
-    let full = std::env::var("PLUMBLINE_SOAK").is_ok_and(|value| value == "full");
-    let size = if full { FULL } else { SMALL };
+    let is_full = support::is_full();
+    let size = if is_full { FULL } else { SMALL };
     let watch = Stopwatch::start();
     let (peaks, churn) = run_virtual(soak(size, 42)).unwrap();
     peaks.check();
     println!("{size:?} in {:.0} s", watch.elapsed().as_secs_f64());
     println!("happened: {:?}", churn.tally);
     println!("highest of each day: {:#?}", peaks.days);
-    let rounds = if full { 100 } else { 10 };
+    let rounds = if is_full { 100 } else { 3 };
     for what in
         ["nodes tainted", "taints flapped", "nodes lost", "rollouts", "evictions", "jobs ended", "replica sets scaled"]
     {
