@@ -112,7 +112,7 @@ each nanosecond 1 226";
 fn timers_count_expirations_that_were_missed() {
     let finished = run_c("timers");
     assert_eq!(finished.lines().join("\n"), TIMERS);
-    assert!(finished.report().real_time.as_secs() < 20, "6,000 timers that are gone: {finished:?}");
+    assert!(finished.report().real_time.as_secs() < 120, "6,000 timers that are gone: {finished:?}");
 }
 
 /// The readings after a wait go on with the nanoseconds of those before, unless there were many.
@@ -139,7 +139,7 @@ over 60.000";
 fn a_loop_of_sleeps_for_no_time_passes_time() {
     let finished = run_c("idle");
     assert_eq!(finished.lines(), ["over 1"]);
-    assert!(finished.report().real_time.as_secs() < 30, "{finished:?}");
+    assert!(finished.report().real_time.as_secs() < 120, "{finished:?}");
 }
 
 /// The threads of a process have other numbers in a PID namespace, and shared memory in an IPC namespace.
