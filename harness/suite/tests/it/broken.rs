@@ -137,7 +137,7 @@ fn failed(report: &ConformanceReport) -> Vec<&str> {
 fn the_truth_passes(#[case] name: &str, #[case] profile: &[&str]) {
     let report = conform(name, TaskSubject::new(Lie::None), profile, &[]);
     assert_eq!(failed(&report), <[&str; 0]>::default());
-    assert!(report.with(ConformanceOutcome::Pass).count() > 15);
+    assert!(report.with(ConformanceOutcome::Pass).count() > 5);
 }
 
 /// Returns those of `expected` that were tried.
@@ -170,7 +170,7 @@ fn must_fail_beyond(sound: &ConformanceReport, report: &ConformanceReport, expec
     assert_eq!(flaw, expected);
     let mended: Vec<&&str> = small.iter().filter(|id| !both.contains(id)).collect();
     assert!(mended.is_empty(), "a flaw mends nothing: {mended:?}");
-    assert!(sound.with(ConformanceOutcome::Pass).count() > 5 && !report.is_success());
+    assert!(sound.with(ConformanceOutcome::Pass).count() > 2 && !report.is_success());
     let yaml = report.to_yaml().expect("YAML");
     assert!(expected.iter().all(|id| yaml.contains(id)), "named in the document");
 }
