@@ -1,8 +1,8 @@
 //! Subjects with deliberate flaws: each must fail exactly the fixtures that test the flawed behaviour, and the report
 //! must name them. The same subjects without the flaw pass these fixtures, so the flaw alone is the cause.
 //!
-//! They run a part of the profile of their controller, and of what must fail, in virtual time: our own controllers behind
-//! a connection that falsifies data (`broken/lies.rs`), or small controllers with an error in them
+//! They run a part of the profile of their controller, and of what must fail, in virtual time: our own controllers
+//! behind a connection that falsifies data (`broken/lies.rs`), or small controllers with an error in them
 //! (`broken/small.rs`). One also runs through `conform --command`: see `bad_subjects.rs`.
 
 mod expected;

@@ -125,17 +125,17 @@ fn sound_controllers_have_no_finding(#[case] id: &str, #[case] runs: u64) {
     assert!(exploration.runs == runs || is_full() && exploration.runs > runs, "{exploration:?}");
 }
 
-/// Random worlds, with random faults, show no flaw of our controllers. The same seed gives the same runs with any number
-/// of jobs.
+/// Random worlds, with random faults, show no flaw of our controllers. The same seed gives the same runs with any
+/// number of jobs.
 #[test]
 fn sound_controllers_survive_random_worlds() {
     let worlds = if is_full() { 30 } else { 1 };
     let random =
-        ExploreOptions { strategy: Strategy::Random, worlds: Some(worlds), seed: 10, ..ExploreOptions::default() };
+        ExploreOptions { strategy: Strategy::Random, worlds: Some(worlds), seed: 5, ..ExploreOptions::default() };
     let exploration = explored(InProcess, &[], random);
     assert_eq!(fingerprints(&exploration), <[&str; 0]>::default(), "{:#?}", exploration.findings.list());
     assert!(exploration.divergent.is_empty() && exploration.worlds == worlds, "{exploration:?}");
-    assert!(exploration.runs >= 12 && exploration.coverage.marks().len() >= 15, "{exploration:?}");
+    assert!(exploration.runs >= 37 && exploration.coverage.marks().len() >= 15, "{exploration:?}");
     let again = search::explore(&[], &TestBed::embedded(), &ExploreOptions { jobs: 3, ..random }, |_| {});
     let summary = |exploration: Exploration| (exploration.runs, exploration.points, exploration.coverage);
     assert_eq!(summary(again), summary(exploration));

@@ -2,8 +2,8 @@
 //! controllers' state must stay proportional to the cluster, and their caches must equal the server's objects. One
 //! seed: every run is the same.
 //!
-//! Every test run simulates four hours of a small cluster. `PLUMBLINE_TESTS=full cargo test --release -p plumbline-suite
-//! --test it soak:: -- --nocapture` simulates a week with 10,000 nodes and prints figures.
+//! Every test run simulates four hours of a small cluster. `PLUMBLINE_TESTS=full cargo test --release -p
+//! plumbline-suite --test it soak:: -- --nocapture` simulates a week with 10,000 nodes and prints figures.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod churn;
