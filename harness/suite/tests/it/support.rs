@@ -18,8 +18,8 @@ pub(crate) fn all_fixtures() -> &'static [Fixture] {
     })
 }
 
-/// Returns true with `PLUMBLINE_TESTS=full`, as at night: checks that repeat themselves over hours, kills, shares of the
-/// fixtures or sessions then do all of them. Otherwise each does a part, so that the tests of a change take minutes.
+/// Returns true with `PLUMBLINE_TESTS=full`, as at night: checks that repeat themselves over hours, kills, faults or
+/// shares of the fixtures then do all of them. Otherwise each does a part, so that the tests of a change take minutes.
 pub(crate) fn is_full() -> bool {
     std::env::var("PLUMBLINE_TESTS").is_ok_and(|value| value == "full")
 }
