@@ -411,7 +411,7 @@ fn quantities() -> Vec<FunctionEntry> {
 }
 
 fn as_integer(quantity: Quantity) -> Option<i64> {
-    i64::try_from(quantity.ceil()).ok().filter(|_| quantity.is_whole())
+    quantity.as_int64()
 }
 
 /// Returns true if every item of the list `a` is in the list `b`.

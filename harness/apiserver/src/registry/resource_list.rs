@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::field_errors::{BadValue, ErrorList, Path};
+use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{array_field, non_null, object_mut, str_field};
 use crate::json::{Map, Value};
 use crate::quantity::Quantity;
@@ -118,16 +118,12 @@ pub(super) fn resource_lists(resources: &mut Map) {
 pub(super) fn quantities(map: &mut Map, field: &str) {
     let Some(list) = object_mut(map, field) else { return };
     for value in list.values_mut() {
-        let parsed = match &*value {
-            Value::String(text) => Quantity::parse(text),
-            Value::Number(number) => Quantity::parse(&number.to_string()),
-            _ => None,
-        };
-        if let Some(quantity) = parsed {
-            let canonical = quantity.rounded_to_milli().to_string();
-            if value.as_str() != Some(canonical.as_str()) {
-                *value = canonical.into();
-            }
+        let text = quantity_text(value);
+        let Some(amount) = Quantity::parse(&text) else { continue };
+        let rounded = amount.rounded_to_milli();
+        let shown = if rounded == amount { Quantity::shown(&text).unwrap_or(text) } else { rounded.to_string() };
+        if value.as_str() != Some(shown.as_str()) {
+            *value = shown.into();
         }
     }
 }
@@ -143,8 +139,9 @@ pub(super) fn quantity_text(value: &Value) -> String {
 /// Refuses a negative amount: `validateBasicResource` in `pkg/apis/core/validation/validation.go`. It shows the value
 /// rounded away from zero, as by `Quantity.Value`.
 pub(super) fn basic_resource(amount: Quantity, path: &Path<'_>, errors: &mut ErrorList) {
-    if amount.sign() < 0 {
-        errors.invalid(path, BadValue::Raw(amount.value().to_string()), "must be a valid resource quantity");
+    let value = amount.value();
+    if value < 0 {
+        errors.invalid(path, value, "must be a valid resource quantity");
     }
 }
 

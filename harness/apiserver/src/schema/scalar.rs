@@ -27,8 +27,8 @@ pub(super) enum ScalarError {
 pub(super) fn from_text(scalar: Scalar, text: Cow<'_, str>) -> Result<Value, ScalarError> {
     match scalar {
         Scalar::String | Scalar::IntOrString | Scalar::Duration => Ok(text.into()),
-        Scalar::Quantity => match text.trim().parse::<Quantity>() {
-            Ok(quantity) => Ok(quantity.to_string().into()),
+        Scalar::Quantity => match Quantity::shown(text.trim()) {
+            Ok(shown) => Ok(shown.into()),
             Err(error) => Err(ScalarError::InvalidValue(error.to_string())),
         },
         // Most times are in the server's own format, since clients send back objects that they have read.
@@ -59,8 +59,8 @@ pub(super) fn from_number(scalar: Scalar, text: &str) -> Result<Value, ScalarErr
         Scalar::Int { min, max } => whole(min, max),
         Scalar::IntOrString => whole(i32::MIN.into(), i32::MAX.into()),
         Scalar::Float => Ok(super::decode::number(text)),
-        Scalar::Quantity => match text.parse::<Quantity>() {
-            Ok(quantity) => Ok(quantity.to_string().into()),
+        Scalar::Quantity => match Quantity::shown(text) {
+            Ok(shown) => Ok(shown.into()),
             Err(error) => Err(ScalarError::InvalidValue(error.to_string())),
         },
         _ => Err(ScalarError::WrongType),
