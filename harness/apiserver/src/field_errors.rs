@@ -85,6 +85,13 @@ pub enum BadValue {
     Raw(String),
 }
 
+impl BadValue {
+    /// Returns the form of a value behind a pointer: `null` if there is none, text as JSON.
+    pub(crate) fn json(value: Option<&Value>) -> Self {
+        Self::Raw(value.map_or_else(|| "null".to_owned(), go_json))
+    }
+}
+
 impl From<&str> for BadValue {
     fn from(text: &str) -> Self {
         Self::Quoted(text.to_owned())

@@ -87,6 +87,7 @@ async fn admit_and_store(scope: &RequestScope<'_>, mut object: Value, dry_run: b
     if let Some(admission) = &admission {
         admission.validate(Some(&object)).await?;
     }
+    scope.kind.strategy.canonicalize(&mut object);
     store_new(scope, object, dry_run).await
 }
 
@@ -102,11 +103,15 @@ fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), St
         let name = scope.server.ids().name_of(&key, &prefix);
         metadata::fields_mut(object).insert("name", name.into());
     }
+    if metadata::name(object).is_empty() && scope.kind.strategy.names_new_objects() {
+        let name = scope.server.ids().uid_of(&["name", key[0], key[1], key[2]]);
+        metadata::fields_mut(object).insert("name", name.into());
+    }
     // Admission may have changed it.
     object_lifecycle::ensure_namespace(object, &scope.path.namespace)?;
+    scope.kind.strategy.begin_create(object, &context)?;
     scope.kind.strategy.prepare_for_create(object, &context);
     check_valid(scope, object, &registry::validate_create(&scope.kind, object, &context))?;
-    scope.kind.strategy.begin_create(object, &context)?;
     for warning in scope.kind.strategy.warnings_on_create(object) {
         scope.warn(warning);
     }
@@ -328,6 +333,9 @@ async fn prepare_update(
     check_version(scope, &mut new, revision, unconditional)?;
     object_lifecycle::ensure_namespace(&mut new, &scope.path.namespace)?;
     object_lifecycle::preserve_generation(&mut new, old);
+    if part == WriteTarget::Whole {
+        strategy.begin_update(&mut new, old, &context)?;
+    }
     match part {
         WriteTarget::Whole => strategy.prepare_for_update(&mut new, old, &context),
         WriteTarget::Subresource => {
@@ -353,7 +361,7 @@ async fn prepare_update(
         admission.validate(Some(&new)).await?;
     }
     if part == WriteTarget::Whole {
-        strategy.begin_update(&mut new, old, &context)?;
+        strategy.canonicalize(&mut new);
     }
     managedfields::ignore_timestamps(&mut new, old);
     Ok(new)

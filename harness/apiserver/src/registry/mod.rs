@@ -7,11 +7,12 @@
 //! | --- | --- | --- |
 //! | [`Strategy::default`] | [`Strategy::default`] | [`Strategy::default`] |
 //! | [`Strategy::admit_create`] | [`Strategy::admit_update`] | – |
+//! | [`Strategy::begin_create`] | [`Strategy::begin_update`] | – |
 //! | [`Strategy::prepare_for_create`] | [`Strategy::prepare_for_update`] | [`Strategy::prepare_for_status_update`] |
 //! | [`validate_create`] | [`validate_update`] | [`validate_status_update`] |
-//! | [`Strategy::begin_create`] | [`Strategy::begin_update`] | – |
 //! | [`Strategy::warnings_on_create`] | [`Strategy::warnings_on_update`] | [`Strategy::warnings_on_status_update`] |
 //! | [`Strategy::check_admission`] | [`Strategy::check_admission`] | – |
+//! | [`Strategy::canonicalize`] | [`Strategy::canonicalize`] | – |
 //!
 //! Strategies are pure: they get the object, the old object and a [`StrategyContext`], but neither the store nor the
 //! clock.

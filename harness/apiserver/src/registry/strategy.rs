@@ -68,7 +68,8 @@ pub(crate) trait Strategy: Send + Sync + Debug {
         ErrorList::new()
     }
 
-    /// Runs on a valid new object right before it is stored, to allocate IP addresses and ports.
+    /// Runs before a new object is prepared and validated, to allocate IP addresses and ports: `BeginCreate` of
+    /// upstream's store.
     fn begin_create(&self, _object: &mut Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
         Ok(())
     }
@@ -78,10 +79,13 @@ pub(crate) trait Strategy: Send + Sync + Debug {
         self.begin_create(object, ctx)
     }
 
-    /// Like [`Strategy::begin_create`] for a valid update.
+    /// Like [`Strategy::begin_create`] for an update.
     fn begin_update(&self, _new: &mut Value, _old: &Value, _ctx: &StrategyContext<'_>) -> Result<(), Status> {
         Ok(())
     }
+
+    /// Changes a valid object that passed admission, right before it is stored.
+    fn canonicalize(&self, _object: &mut Value) {}
 
     /// Restores fields that this endpoint may not change (status) and increments the generation.
     fn prepare_for_update(&self, _new: &mut Value, _old: &Value, _ctx: &StrategyContext<'_>) {}
@@ -158,6 +162,11 @@ pub(crate) trait Strategy: Send + Sync + Debug {
     /// Returns warnings about a write to `/status` for the client, without a prefix.
     fn warnings_on_status_update(&self, _new: &Value) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Returns true if an object that is created without a name gets a random one.
+    fn names_new_objects(&self) -> bool {
+        false
     }
 
     /// Returns true if PUT on a name that does not exist creates the object.

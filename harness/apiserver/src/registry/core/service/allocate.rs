@@ -1,18 +1,18 @@
-//! Allocation of cluster IPs and node ports of services, and their handling in updates.
+//! Allocation of cluster IPs and node ports of services, which comes before validation as upstream.
 //!
-//! See `pkg/registry/core/service/storage/{alloc,storage}.go` and `pkg/registry/core/service/strategy.go`. Upstream
-//! allocates at random; here the lowest free one of the dynamic range is used, so that runs are reproducible.
+//! See `pkg/registry/core/service/storage/{alloc,storage}.go`. Upstream allocates at random; here the lowest free one
+//! of the dynamic range is used, so that runs are reproducible.
 
 use std::net::Ipv4Addr;
 
 use crate::field_errors::{BadValue, ErrorList, FieldError, Path};
-use crate::json::fields::{array_field, is_empty_value, object_or_insert, semantic_equal, spec_of, str_field};
+use crate::json::fields::{array_field, is_empty_value, object_or_insert, spec_of, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::core::service::fields::{
-    is_external, is_headless, kind_of, needs_address, needs_health_check, needs_node_port,
+    allocates_node_ports, has_cluster_ip, is_headless, needs_health_check, needs_node_port, node_port,
 };
-use crate::registry::core::service::validation;
+use crate::registry::core::service::{families, update};
 use crate::registry::strategy::StrategyContext;
 use crate::status::Status;
 
@@ -27,318 +27,279 @@ const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 const FIRST_DYNAMIC_PORT: i64 = 30_086;
 
-/// Synchronizes `clusterIPs` with `clusterIP`: clearing one clears the other, a change replaces the first entry.
-pub(super) fn normalize_update(new: &mut Value, old: &Value) {
-    let text = |service: &Value| str_field(spec_of(service), "clusterIP").to_owned();
-    let now = text(new);
-    let before = text(old);
-    let same_list = semantic_equal(spec_of(new).get("clusterIPs"), spec_of(old).get("clusterIPs"));
-    let Some(spec) = object_or_insert(new, "spec") else { return };
-    if now.is_empty() && !before.is_empty() && same_list {
-        spec.remove("clusterIPs");
-        spec.remove("clusterIP");
-    } else if !now.is_empty() && ((now != before && same_list) || is_empty_value(spec.get("clusterIPs"))) {
-        spec.insert("clusterIPs", json!([now]));
-    }
+/// Allocates the IP addresses, families and ports that a new service lacks: `beginCreate`.
+pub(super) fn allocate_new(service: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    families::init(service, None)?;
+    give_out(service, ctx)
 }
 
-/// Removes fields that apply only to the old type of a service, unless the update changes them.
-pub(super) fn drop_type_dependent_fields(new: &mut Value, old: &Value) {
-    let now = kind_of(new).to_owned();
-    let before = kind_of(old).to_owned();
-    let same = |new: &Value, field: &str| semantic_equal(spec_of(new).get(field), spec_of(old).get(field));
-    let drop = |new: &mut Value, field: &str| {
-        if let Some(spec) = object_or_insert(new, "spec") {
-            spec.remove(field);
-        }
-    };
-    if needs_address(&before) && !needs_address(&now) {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"] {
-            if same(new, field) || is_empty_value(spec_of(new).get(field)) {
-                drop(new, field);
-            }
-        }
-    }
-    if needs_node_port(old) && !needs_node_port(new) {
-        let before = array_field(spec_of(old), "ports");
-        let ports = new.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
-        for (port, old) in ports.into_iter().flatten().zip(before) {
-            if port.get("nodePort") == old.get("nodePort")
-                && let Some(port) = port.as_object_mut()
-            {
-                port.remove("nodePort");
-            }
-        }
-    }
-    if before == "LoadBalancer" && now != before {
-        for field in ["allocateLoadBalancerNodePorts", "loadBalancerClass"] {
-            if same(new, field) {
-                drop(new, field);
-            }
-        }
-    }
-    if is_external(old) && !is_external(new) && same(new, "externalTrafficPolicy") {
-        drop(new, "externalTrafficPolicy");
-    }
-    let local = |service: &Value| needs_health_check(service);
-    if local(old) && !local(new) && same(new, "healthCheckNodePort") {
-        drop(new, "healthCheckNodePort");
-    }
-}
-
-/// Restores allocated values that an update omits (`patchAllocatedValues`).
-pub(super) fn patch_allocated_values(new: &mut Value, old: &Value) {
-    let addressed = needs_address(kind_of(new)) && needs_address(kind_of(old));
-    let with_ports = needs_node_port(new) && needs_node_port(old);
-    let checked = needs_health_check(new) && needs_health_check(old);
-    let before = spec_of(old).clone();
-    let Some(spec) = object_or_insert(new, "spec") else { return };
-    if addressed {
-        for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if is_empty_value(spec.get(field))
-                && let Some(value) = before.get(field)
-            {
-                spec.insert(field.to_owned(), value.clone());
-            }
-        }
-    }
-    if checked
-        && is_empty_value(spec.get("healthCheckNodePort"))
-        && let Some(number) = before.get("healthCheckNodePort")
-    {
-        spec.insert("healthCheckNodePort", number.clone());
-    }
-    if with_ports {
-        let key = |port: &Value| (port.get("protocol").cloned(), port.get("port").cloned());
-        for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
-            if port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) != 0 {
-                continue;
-            }
-            let same = array_field(&before, "ports").iter().find(|p| key(p) == key(port));
-            if let Some(number) = same.and_then(|p| p.get("nodePort")).cloned() {
-                port["nodePort"] = number;
-            }
-        }
-    }
-}
-
-/// Allocates the IP addresses, families and ports that a valid service lacks.
-pub(super) fn allocate(service: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    if !needs_address(kind_of(service)) {
-        return Ok(());
-    }
-    let name = metadata::name(service).to_owned();
-    let invalid = |error: FieldError| Status::invalid("", "Service", &name, &ErrorList::from(error));
-    default_ip_families(service);
-    let mut others = AllocatedAddresses::find(service, ctx);
-    if !is_headless(service) {
-        let given = str_field(spec_of(service), "clusterIP").to_owned();
-        let address = if given.is_empty() { others.free_address() } else { others.check_address(&given) };
-        let address = address.map_err(&invalid)?;
-        if let Some(spec) = object_or_insert(service, "spec") {
-            spec.insert("clusterIP", address.as_str().into());
-            spec.insert("clusterIPs", json!([address]));
-        }
-    }
+/// Allocates the address and the ports that a service lacks.
+fn give_out(service: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    let mut pool = Pool::new(service, ctx);
+    allocate_address(service, &mut pool)?;
     if needs_node_port(service) {
-        allocate_node_ports(service, &mut others).map_err(&invalid)?;
+        allocate_node_ports(service, &mut pool)?;
     }
-    if needs_health_check(service) && is_empty_value(spec_of(service).get("healthCheckNodePort")) {
-        let free = |number: &i64| others.ports.iter().all(|(_, taken)| taken != number);
-        let number = (FIRST_DYNAMIC_PORT..=*NODE_PORTS.end())
-            .find(free)
-            .ok_or_else(|| Status::internal("failed to allocate a HealthCheck NodePort : range is full"))?;
-        if let Some(spec) = object_or_insert(service, "spec") {
-            spec.insert("healthCheckNodePort", number.into());
-        }
+    if needs_health_check(service) {
+        allocate_health_check_port(service, &mut pool)?;
     }
     Ok(())
 }
 
-/// Like [`allocate`], but takes a service that has its addresses and ports as it is, which is quick for thousands.
+/// Allocates what an update of a service adds: `beginUpdate`.
+pub(super) fn allocate_update(new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+    update::patch_allocated_values(new, old);
+    update::normalize_cluster_ips(new, old);
+    let families_stay = families::is_matching_dual_stack(new, old);
+    if !families_stay {
+        families::init(new, Some(old))?;
+    }
+    let mut pool = Pool::new(new, ctx);
+    if !families_stay && !has_cluster_ip(old) && has_cluster_ip(new) {
+        allocate_address(new, &mut pool)?;
+    }
+    if needs_node_port(new) {
+        update_node_ports(new, old, &mut pool)?;
+    }
+    if !needs_health_check(old) && needs_health_check(new) {
+        allocate_health_check_port(new, &mut pool)?;
+    }
+    Ok(())
+}
+
+/// Like [`allocate_new`], but takes a service that has its addresses and ports as it is, which is quick for thousands.
+/// Families that this cluster does not have stay.
 pub(super) fn allocate_missing(service: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    if !needs_address(kind_of(service)) {
+    if !has_cluster_ip(service) {
         return Ok(());
     }
-    default_ip_families(service);
+    if is_empty_value(spec_of(service).get("ipFamilies")) {
+        families::init(service, None).ok();
+    }
     let spec = spec_of(service);
-    let without_port = |port: &Value| port.get("nodePort").and_then(Value::as_i64).unwrap_or(0) == 0;
+    let ports = array_field(spec, "ports");
     let is_missing = (!is_headless(service) && is_empty_value(spec.get("clusterIP")))
-        || (needs_node_port(service) && array_field(spec, "ports").iter().any(without_port))
+        || (allocates_node_ports(service) && ports.iter().any(|port| node_port(port) == 0))
         || (needs_health_check(service) && is_empty_value(spec.get("healthCheckNodePort")));
-    if is_missing { allocate(service, ctx) } else { Ok(()) }
+    if is_missing { give_out(service, ctx) } else { Ok(()) }
 }
 
-/// Validates IP addresses and families, which upstream checks first, for a cluster with IPv4 only.
-pub(super) fn validate_ip_families(service: &Value) -> ErrorList {
-    let mut errors = ErrorList::new();
-    let spec = spec_of(service);
-    if kind_of(service) == "ExternalName" {
-        return errors;
+fn invalid(service: &Value, error: FieldError) -> Status {
+    Status::invalid("", "Service", metadata::name(service), &ErrorList::from(error))
+}
+
+/// Allocates the address of a service: `allocClusterIPs` for a cluster with IPv4 only.
+fn allocate_address(service: &mut Value, pool: &mut Pool<'_>) -> Result<(), Status> {
+    if !has_cluster_ip(service) || is_headless(service) {
+        return Ok(());
     }
-    validation::addresses(spec, kind_of(service), &mut errors);
-    if !errors.is_empty() {
-        return errors;
+    let list = array_field(spec_of(service), "clusterIPs");
+    let given = list.first().and_then(Value::as_str).unwrap_or_default().to_owned();
+    if !given.is_empty() {
+        return pool.check_address(&given).map_err(|error| invalid(service, error));
     }
-    let path = Path::new("spec");
-    let policy_path = path.child("ipFamilyPolicy");
-    let families = array_field(spec, "ipFamilies");
-    let both = str_field(spec, "clusterIP") == "None" && is_empty_value(spec.get("selector"));
-    let policy = match str_field(spec, "ipFamilyPolicy") {
-        "" if both => "RequireDualStack",
-        "" => "SingleStack",
-        policy => policy,
-    };
-    let addresses = array_field(spec, "clusterIPs");
-    if policy == "SingleStack" {
-        for (what, list) in [("cluster IPs", addresses), ("IP families", families)] {
-            if list.len() == 2 {
-                let why = format!("must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified");
-                errors.invalid(&policy_path, policy, why);
-            }
+    let address = pool.free_address()?;
+    if let Some(spec) = object_or_insert(service, "spec") {
+        spec.insert("clusterIP", address.as_str().into());
+        spec.insert("clusterIPs", json!([address]));
+    }
+    Ok(())
+}
+
+/// Returns the error of a node port that cannot be had.
+fn port_error(service: &Value, index: usize, number: i64, why: &str) -> Status {
+    let spec = Path::new("spec");
+    let ports = spec.child("ports");
+    let path = ports.index(index);
+    invalid(service, FieldError::invalid(&path.child("nodePort"), number, why))
+}
+
+/// Allocates the node ports of a new service: `initNodePorts`. Ports of one number share a node port.
+fn allocate_node_ports(service: &mut Value, pool: &mut Pool<'_>) -> Result<(), Status> {
+    let mut ports = array_field(spec_of(service), "ports").to_vec();
+    let is_automatic = allocates_node_ports(service);
+    let mut shared: Vec<(i64, i64)> = Vec::new();
+    for i in 0..ports.len() {
+        let given = node_port(&ports[i]);
+        if given == 0 && !is_automatic {
+            continue;
         }
-    }
-    let list = path.child("clusterIPs");
-    for (i, address) in addresses.iter().enumerate().skip(families.len()) {
-        if address.as_str().is_some_and(|address| address.contains(':')) {
-            let shown = BadValue::Raw(Value::Array(addresses.to_vec()).to_string());
-            errors.invalid(&list.index(i), shown, "IPv6 is not configured on this cluster");
-        }
-    }
-    if !errors.is_empty() || both {
-        return errors;
-    }
-    if policy == "RequireDualStack" {
-        errors.invalid(&policy_path, policy, "this cluster is not configured for dual-stack services");
-    }
-    let path = path.child("ipFamilies");
-    for (i, family) in families.iter().enumerate().filter(|(_, family)| *family != "IPv4") {
-        errors.invalid(&path.index(i), family.clone(), "not configured on this cluster");
-    }
-    errors
-}
-
-/// Fills in IP families and policy after [`validate_ip_families`].
-fn default_ip_families(service: &mut Value) {
-    let headless = is_headless(service);
-    let selects = !is_empty_value(spec_of(service).get("selector"));
-    let policy = str_field(spec_of(service), "ipFamilyPolicy").to_owned();
-    // Without a selector the endpoints are managed externally and may be of both families.
-    let both = headless && !selects;
-    let Some(spec) = object_or_insert(service, "spec") else { return };
-    if policy.is_empty() {
-        let policy = if both { "RequireDualStack" } else { "SingleStack" };
-        spec.insert("ipFamilyPolicy", policy.into());
-    }
-    if is_empty_value(spec.get("ipFamilies")) {
-        let families = if both && policy != "SingleStack" { json!(["IPv4", "IPv6"]) } else { json!(["IPv4"]) };
-        spec.insert("ipFamilies", families);
-    }
-}
-
-/// The addresses and ports of other services.
-struct AllocatedAddresses {
-    addresses: Vec<String>,
-    ports: Vec<(String, i64)>,
-}
-
-impl AllocatedAddresses {
-    fn find(service: &Value, ctx: &StrategyContext<'_>) -> Self {
-        let id = |s: &Value| {
-            let metadata = s.get("metadata").unwrap_or(&Value::Null);
-            (str_field(metadata, "namespace").to_owned(), str_field(metadata, "name").to_owned())
+        let port = number_of(&ports[i]);
+        let known = shared.iter().find(|(of, _)| *of == port).map(|(_, number)| *number);
+        let mut take = |number: i64| -> Result<i64, Status> {
+            pool.take_port(number).map_err(|why| port_error(service, i, number, &why))?;
+            Ok(number)
         };
-        let own = id(service);
-        let mut others = Self { addresses: Vec::new(), ports: Vec::new() };
-        for other in ctx.lookup.list("", "services", "").iter().filter(|s| id(s) != own) {
-            let spec = spec_of(other);
-            others
-                .addresses
-                .extend(array_field(spec, "clusterIPs").iter().filter_map(Value::as_str).map(str::to_owned));
-            for port in array_field(spec, "ports") {
-                if let Some(number) = port.get("nodePort").and_then(Value::as_i64) {
-                    others.ports.push((str_field(port, "protocol").to_owned(), number));
+        let number = match known {
+            Some(known) if given == 0 || given == known => known,
+            Some(_) => take(given)?,
+            None => {
+                // One that is asked for by a later port of the same number counts.
+                let same = ports.iter().filter(|other| number_of(other) == port);
+                let wanted = same.map(node_port).find(|number| *number != 0);
+                match wanted {
+                    Some(wanted) => take(wanted)?,
+                    None => pool.free_port("nodePort")?,
                 }
             }
-            others.health_check(spec);
-        }
-        let is_own = |address: &Value| {
-            let parent = &spec_of(address)["parentRef"];
-            str_field(parent, "resource") == "services"
-                && (str_field(parent, "namespace"), str_field(parent, "name")) == (own.0.as_str(), own.1.as_str())
         };
-        let objects = ctx.lookup.list("networking.k8s.io", "ipaddresses", "");
-        let foreign = objects.iter().filter(|address| !is_own(address));
-        others.addresses.extend(foreign.map(|address| metadata::name(address).to_owned()));
-        others
-    }
-
-    /// Health check ports are from the same range and conflict with all protocols.
-    fn health_check(&mut self, spec: &Value) {
-        if let Some(number) = spec.get("healthCheckNodePort").and_then(Value::as_i64) {
-            self.ports.extend(["TCP", "UDP", "SCTP"].map(|protocol| (protocol.to_owned(), number)));
+        if known.is_none() {
+            shared.push((port, number));
         }
+        ports[i]["nodePort"] = number.into();
+    }
+    set_ports(service, ports);
+    Ok(())
+}
+
+/// Allocates the node ports of an updated service: `updateNodePorts`.
+fn update_node_ports(new: &mut Value, old: &Value, pool: &mut Pool<'_>) -> Result<(), Status> {
+    let own: Vec<i64> =
+        array_field(spec_of(old), "ports").iter().map(node_port).filter(|number| *number != 0).collect();
+    // What the service has is released once the update is stored.
+    pool.held.extend(&own);
+    pool.held.extend(spec_of(old).get("healthCheckNodePort").and_then(Value::as_i64));
+    let mut ports = array_field(spec_of(new), "ports").to_vec();
+    let is_automatic = allocates_node_ports(new);
+    let mut seen: Vec<(String, i64)> = Vec::new();
+    for (i, port) in ports.iter_mut().enumerate() {
+        let mut number = node_port(port);
+        if number == 0 && !is_automatic {
+            continue;
+        }
+        if number == 0 {
+            number = pool.free_port("nodePort")?;
+            port["nodePort"] = number.into();
+        } else if !own.contains(&number) && seen.iter().all(|(_, taken)| *taken != number) {
+            pool.take_port(number).map_err(|why| port_error(new, i, number, &why))?;
+        }
+        let pair = (str_field(port, "protocol").to_owned(), number);
+        if seen.contains(&pair) {
+            return Err(Status::untyped_error(format!("duplicate nodePort: {{{} {}}}", pair.0, pair.1)));
+        }
+        seen.push(pair);
+    }
+    set_ports(new, ports);
+    Ok(())
+}
+
+fn number_of(port: &Value) -> i64 {
+    port.get("port").and_then(Value::as_i64).unwrap_or(0)
+}
+
+fn set_ports(service: &mut Value, ports: Vec<Value>) {
+    if !ports.is_empty()
+        && let Some(spec) = object_or_insert(service, "spec")
+    {
+        spec.insert("ports", Value::Array(ports));
+    }
+}
+
+/// Allocates the port of health checks: `allocHealthCheckNodePort`.
+fn allocate_health_check_port(service: &mut Value, pool: &mut Pool<'_>) -> Result<(), Status> {
+    let wanted = spec_of(service).get("healthCheckNodePort").and_then(Value::as_i64).unwrap_or(0);
+    if wanted != 0 {
+        return pool.take_port(wanted).map_err(|why| {
+            Status::internal(format!("failed to allocate requested HealthCheck NodePort {wanted}: {why}"))
+        });
+    }
+    let number = pool.free_port("HealthCheck NodePort 0")?;
+    if let Some(spec) = object_or_insert(service, "spec") {
+        spec.insert("healthCheckNodePort", number.into());
+    }
+    Ok(())
+}
+
+/// The addresses and ports that are taken: of other services and `IPAddress` objects, and those given out by now.
+struct Pool<'a> {
+    ctx: &'a StrategyContext<'a>,
+    /// Namespace and name of the service.
+    own: (String, String),
+    /// The addresses and node ports of others, once they are asked for.
+    others: Option<(Vec<String>, Vec<i64>)>,
+    /// The node ports of the service itself.
+    held: Vec<i64>,
+}
+
+impl<'a> Pool<'a> {
+    fn new(service: &Value, ctx: &'a StrategyContext<'a>) -> Self {
+        let own = (metadata::namespace(service).to_owned(), metadata::name(service).to_owned());
+        Self { ctx, own, others: None, held: Vec::new() }
     }
 
-    fn free_address(&self) -> Result<String, FieldError> {
+    fn others(&mut self) -> &(Vec<String>, Vec<i64>) {
+        let Self { ctx, own, others, .. } = self;
+        others.get_or_insert_with(|| {
+            let of = |service: &Value| (metadata::namespace(service).to_owned(), metadata::name(service).to_owned());
+            let mut addresses: Vec<String> = Vec::new();
+            let mut ports = Vec::new();
+            for other in ctx.lookup.list("", "services", "").iter().filter(|service| of(service) != *own) {
+                let spec = spec_of(other);
+                let listed = array_field(spec, "clusterIPs").iter().filter_map(Value::as_str);
+                addresses.extend(listed.map(str::to_owned));
+                ports.extend(array_field(spec, "ports").iter().map(node_port).filter(|number| *number != 0));
+                ports.extend(spec.get("healthCheckNodePort").and_then(Value::as_i64));
+            }
+            let is_own = |address: &Value| {
+                let parent = &spec_of(address)["parentRef"];
+                str_field(parent, "resource") == "services"
+                    && (str_field(parent, "namespace"), str_field(parent, "name")) == (own.0.as_str(), own.1.as_str())
+            };
+            let objects = ctx.lookup.list("networking.k8s.io", "ipaddresses", "");
+            let foreign = objects.iter().filter(|address| !is_own(address));
+            addresses.extend(foreign.map(|address| metadata::name(address).to_owned()));
+            (addresses, ports)
+        })
+    }
+
+    fn free_address(&mut self) -> Result<String, Status> {
         let [a, b, c] = NETWORK;
         // Host 1 is the API server's service, host 255 the broadcast address.
         let dynamic = FIRST_DYNAMIC_ADDRESS..=254;
+        let taken = &self.others().0;
         dynamic
             .chain(2..FIRST_DYNAMIC_ADDRESS)
             .map(|host| Ipv4Addr::new(a, b, c, host).to_string())
-            .find(|address| !self.addresses.contains(address))
-            .ok_or_else(|| {
-                let path = Path::new("spec");
-                FieldError::internal(&path.child("clusterIPs"), "failed to allocate a serviceIP: range is full")
-            })
+            .find(|address| !taken.contains(address))
+            .ok_or_else(|| Status::internal("failed to allocate a serviceIP: range is full"))
     }
 
-    fn check_address(&self, given: &str) -> Result<String, FieldError> {
+    fn check_address(&mut self, given: &str) -> Result<(), FieldError> {
         let path = Path::new("spec");
-        let refuse = |why: String| {
+        let refuse = |why: &str| {
             let shown = BadValue::Raw(json!([given]).to_string());
-            FieldError::invalid(&path.child("clusterIPs"), shown, format!("failed to allocate IP {given}: {why}"))
+            Err(FieldError::invalid(&path.child("clusterIPs"), shown, format!("failed to allocate IP {given}: {why}")))
         };
-        let [a, b, c] = NETWORK;
-        let Ok(address) = given.parse::<Ipv4Addr>() else { return Ok(given.to_owned()) };
-        if address.octets()[..3] != [a, b, c] {
-            return Err(refuse("the provided network does not match the current range".to_owned()));
+        let Ok(address) = given.parse::<Ipv4Addr>() else { return Ok(()) };
+        if address.octets()[..3] != NETWORK {
+            return refuse("the provided network does not match the current range");
         }
-        if self.addresses.iter().any(|taken| taken == given) {
-            return Err(refuse("provided IP is already allocated".to_owned()));
+        if self.others().0.iter().any(|taken| taken == given) {
+            return refuse("provided IP is already allocated");
         }
-        Ok(given.to_owned())
+        Ok(())
     }
-}
 
-fn allocate_node_ports(service: &mut Value, others: &mut AllocatedAddresses) -> Result<(), FieldError> {
-    let ports = service.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
-    for (i, port) in ports.into_iter().flatten().enumerate() {
-        let protocol = str_field(port, "protocol").to_owned();
-        let wanted = port.get("nodePort").and_then(Value::as_i64).unwrap_or(0);
-        let spec = Path::new("spec");
-        let all = spec.child("ports");
-        let item = all.index(i);
-        let path = item.child("nodePort");
-        let taken = |number: i64| others.ports.iter().any(|(p, n)| *p == protocol && *n == number);
-        let number = if wanted == 0 {
-            let free = (FIRST_DYNAMIC_PORT..=*NODE_PORTS.end()).find(|n| !taken(*n));
-            free.ok_or_else(|| FieldError::internal(&path, "failed to allocate a nodePort: range is full"))?
-        } else if !NODE_PORTS.contains(&wanted) {
-            let why = format!(
-                "provided port is not in the valid range. The range of valid ports is {}-{}",
-                NODE_PORTS.start(),
-                NODE_PORTS.end()
-            );
-            return Err(FieldError::invalid(&path, wanted, why));
-        } else if taken(wanted) {
-            return Err(FieldError::invalid(&path, wanted, "provided port is already allocated"));
-        } else {
-            wanted
-        };
-        port["nodePort"] = number.into();
-        others.ports.push((protocol, number));
+    /// Takes a node port. A number is taken for all protocols.
+    fn take_port(&mut self, number: i64) -> Result<(), String> {
+        if !NODE_PORTS.contains(&number) {
+            let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());
+            return Err(format!("provided port is not in the valid range. The range of valid ports is {first}-{last}"));
+        }
+        if self.held.contains(&number) || self.others().1.contains(&number) {
+            return Err("provided port is already allocated".to_owned());
+        }
+        self.held.push(number);
+        Ok(())
     }
-    Ok(())
+
+    fn free_port(&mut self, what: &str) -> Result<i64, Status> {
+        let dynamic = (FIRST_DYNAMIC_PORT..=*NODE_PORTS.end()).chain(*NODE_PORTS.start()..FIRST_DYNAMIC_PORT);
+        let own = self.held.clone();
+        let taken = &self.others().1;
+        let free = dynamic.into_iter().find(|number| !own.contains(number) && !taken.contains(number));
+        let number = free.ok_or_else(|| Status::internal(format!("failed to allocate a {what}: range is full")))?;
+        self.held.push(number);
+        Ok(number)
+    }
 }

@@ -4,7 +4,9 @@
 
 mod allocate;
 mod columns;
+mod families;
 mod fields;
+mod update;
 mod validation;
 
 use crate::field_errors::{ErrorList, Path};
@@ -152,25 +154,27 @@ impl Strategy for Service {
         }
     }
 
+    fn begin_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        update::normalize_new_cluster_ips(object);
+        allocate::allocate_new(object, ctx)
+    }
+
+    fn begin_seed(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        update::normalize_new_cluster_ips(object);
+        allocate::allocate_missing(object, ctx)?;
+        self.canonicalize(object);
+        Ok(())
+    }
+
     fn prepare_for_create(&self, object: &mut Value, _ctx: &StrategyContext<'_>) {
         if let Some(map) = object.as_object_mut() {
             map.insert("status", json!({"loadBalancer": {}}));
         }
-        if let Some(spec) = object_or_insert(object, "spec") {
-            let address = spec.get("clusterIP").filter(|ip| !is_empty_value(Some(ip))).cloned();
-            if let Some(address) = address.filter(|_| is_empty_value(spec.get("clusterIPs"))) {
-                spec.insert("clusterIPs", json!([address]));
-            }
-        }
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        let early = allocate::validate_ip_families(object);
-        if !early.is_empty() {
-            return early;
-        }
         let mut errors = meta::validate(object, true, NameFormat::Label, &METADATA);
-        validation::service(object, &mut errors);
+        validation::service(object, None, &mut errors);
         errors
     }
 
@@ -186,21 +190,13 @@ impl Strategy for Service {
         addresses::load_balancer_warnings(new)
     }
 
-    fn begin_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-        drop_traffic_policy(object);
-        allocate::allocate(object, ctx)
-    }
-
-    fn begin_seed(&self, object: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-        drop_traffic_policy(object);
-        allocate::allocate_missing(object, ctx)
+    fn begin_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
+        allocate::allocate_update(new, old, ctx)
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
         copy_field(new, old, "status");
-        allocate::normalize_update(new, old);
-        allocate::drop_type_dependent_fields(new, old);
-        allocate::patch_allocated_values(new, old);
+        update::drop_type_dependent_fields(new, old);
         if kind_of(new) != "LoadBalancer"
             && let Some(status) = object_or_insert(new, "status")
         {
@@ -209,20 +205,19 @@ impl Strategy for Service {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        let early = allocate::validate_ip_families(new);
-        if !early.is_empty() {
-            return early;
-        }
         let mut errors = meta::validate_update(new, old, &METADATA);
-        validation::addresses_update(new, old, &mut errors);
-        validation::balancer_class_update(new, old, &mut errors);
-        validation::service(new, &mut errors);
+        validation::service_update(new, old, &mut errors);
         errors
     }
 
-    fn begin_update(&self, new: &mut Value, _old: &Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-        drop_traffic_policy(new);
-        allocate::allocate(new, ctx)
+    /// Drops a field that external names do not have. It is validated, and managers own it: upstream stores it and
+    /// drops it when it is read (`defaultOnReadInternalTrafficPolicy`).
+    fn canonicalize(&self, object: &mut Value) {
+        if kind_of(object) == "ExternalName"
+            && let Some(spec) = object_or_insert(object, "spec")
+        {
+            spec.remove("internalTrafficPolicy");
+        }
     }
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
@@ -233,16 +228,6 @@ impl Strategy for Service {
 
     fn allow_create_on_update(&self) -> bool {
         true
-    }
-}
-
-/// Drops a field that external names do not have. It is validated, and managers own it: upstream stores it and drops it
-/// when it is read (`defaultOnReadInternalTrafficPolicy`).
-fn drop_traffic_policy(service: &mut Value) {
-    if kind_of(service) == "ExternalName"
-        && let Some(spec) = object_or_insert(service, "spec")
-    {
-        spec.remove("internalTrafficPolicy");
     }
 }
 

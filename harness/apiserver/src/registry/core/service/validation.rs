@@ -4,7 +4,7 @@
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
-use crate::json::fields::{array_field, is_empty_value, semantic_equal, spec_of, str_field};
+use crate::json::fields::{array_field, is_empty_value, non_null, spec_of, str_field};
 use crate::metadata;
 use crate::registry::core::endpoints;
 use crate::registry::core::service::fields::{is_external, is_headless, kind_of, needs_address, needs_health_check};
@@ -14,30 +14,88 @@ use crate::registry::{addresses, checks, names};
 const METADATA: Path<'static> = Path::new("metadata");
 const SPEC: Path<'static> = Path::new("spec");
 
-fn list_json(spec: &Value, field: &str) -> BadValue {
-    BadValue::Raw(Value::Array(array_field(spec, field).to_vec()).to_string())
+/// Returns a list of the spec as it is shown in errors: `null` if it is missing, `[]` if it is empty.
+fn shown_list(service_spec: &Value, field: &str) -> BadValue {
+    BadValue::from(service_spec.get(field))
 }
 
-/// Requires the primary cluster IP and the health check port to be unchanged once they are set.
-pub(super) fn addresses_update(new: &Value, old: &Value, errors: &mut ErrorList) {
-    if !needs_address(kind_of(new)) || !needs_address(kind_of(old)) {
+/// Validates an update of a service, except for its metadata: `ValidateServiceUpdate`.
+pub(super) fn service_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    if kind_of(new) != "ExternalName" && kind_of(old) != "ExternalName" {
+        cluster_ips_update(new, old, errors);
+        ip_families_update(new, old, errors);
+    }
+    balancer_class_update(new, old, errors);
+    let port = |service: &Value| number(spec_of(service), "healthCheckNodePort");
+    if needs_health_check(old) && needs_health_check(new) && port(old) != port(new) {
+        errors.forbidden(&SPEC.child("healthCheckNodePort"), checks::IMMUTABLE_MESSAGE);
+    }
+    service(new, Some(old), errors);
+}
+
+const ONCE: &str = "may not change once set";
+
+/// Requires the policy `SingleStack` where the second address or family is given up.
+fn released(spec: &Value, what: &str, errors: &mut ErrorList) {
+    if str_field(spec, "ipFamilyPolicy") != "SingleStack" {
+        let why = format!("must be set to 'SingleStack' when releasing the secondary {what}");
+        errors.invalid(&SPEC.child("ipFamilyPolicy"), BadValue::json(spec.get("ipFamilyPolicy")), why);
+    }
+}
+
+/// Requires addresses to stay, but for a second one: `validateUpgradeDowngradeClusterIPs`.
+fn cluster_ips_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    if is_headless(new) && is_headless(old) {
         return;
     }
-    let first = |service: &Value| array_field(spec_of(service), "clusterIPs").first().cloned();
-    let Some(before) = first(old) else { return };
-    let list = SPEC.child("clusterIPs");
-    match first(new) {
-        None => {
-            errors.invalid(&list.index(0), list_json(spec_of(new), "clusterIPs"), "primary clusterIP can not be unset");
+    let path = SPEC.child("clusterIPs");
+    let [now, before] = [new, old].map(|service| array_field(spec_of(service), "clusterIPs"));
+    let shown = || shown_list(spec_of(new), "clusterIPs");
+    if now.len() == before.len() {
+        for (i, _) in now.iter().zip(before).enumerate().filter(|(_, (now, before))| now != before) {
+            errors.invalid(&path.index(i), shown(), ONCE);
         }
-        Some(now) if now != before => {
-            errors.invalid(&list.index(0), list_json(spec_of(new), "clusterIPs"), "may not change once set");
-        }
-        Some(_) => {}
+        return;
     }
-    let number = |service: &Value| number(spec_of(service), "healthCheckNodePort");
-    if needs_health_check(old) && needs_health_check(new) && number(old) != number(new) {
-        errors.forbidden(&SPEC.child("healthCheckNodePort"), "field is immutable");
+    if now.is_empty() {
+        errors.invalid(&path.index(0), shown(), "primary clusterIP can not be unset");
+    }
+    if let (Some(now), Some(before)) = (now.first(), before.first())
+        && now != before
+    {
+        errors.invalid(&path.index(0), shown(), ONCE);
+    }
+    if now.len() == 1 && before.len() > 1 {
+        released(spec_of(new), "clusterIP", errors);
+    }
+}
+
+/// Requires families to stay, but for a second one: `validateUpgradeDowngradeIPFamilies`.
+fn ip_families_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    if is_headless(new) || is_headless(old) {
+        return;
+    }
+    let path = SPEC.child("ipFamilies");
+    let path = path.index(0);
+    let [now, before] = [new, old].map(|service| array_field(spec_of(service), "ipFamilies"));
+    let shown = |field: &str| shown_list(spec_of(new), field);
+    if now.len() == before.len() {
+        for _ in now.iter().zip(before).filter(|(now, before)| now != before) {
+            errors.invalid(&path, shown("ipFamilies"), ONCE);
+        }
+        return;
+    }
+    if now.len() < before.len() && array_field(spec_of(new), "clusterIPs").is_empty() {
+        errors.invalid(&path, shown("ipFamilies"), "primary ipFamily can not be unset");
+    }
+    if let (Some(now), Some(before)) = (now.first(), before.first())
+        && now != before
+    {
+        // Upstream shows the addresses.
+        errors.invalid(&path, shown("clusterIPs"), ONCE);
+    }
+    if now.len() == 1 && before.len() > 1 {
+        released(spec_of(new), "ipFamily", errors);
     }
 }
 
@@ -55,8 +113,8 @@ fn topology_annotations(service: &Value, errors: &mut ErrorList) {
     }
 }
 
-/// Validates a service, except for its metadata.
-pub(super) fn service(service: &Value, errors: &mut ErrorList) {
+/// Validates a service, except for its metadata. Addresses and ranges that the old one has are not judged again.
+pub(super) fn service(service: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     topology_annotations(service, errors);
     let spec = spec_of(service);
     let kind = kind_of(service);
@@ -75,13 +133,13 @@ pub(super) fn service(service: &Value, errors: &mut ErrorList) {
     }
     validate_session_affinity(spec, errors);
     addresses(spec, kind, errors);
-    external_addresses(spec, errors);
+    external_addresses(spec, old, errors);
     if !matches!(kind, "ClusterIP" | "ExternalName" | "LoadBalancer" | "NodePort") {
         let allowed = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
         errors.not_supported(&SPEC.child("type"), kind, &allowed);
     }
     unique_ports(ports, kind, &ports_path, errors);
-    source_ranges(service, kind, errors);
+    source_ranges(service, old, errors);
     if spec.get("allocateLoadBalancerNodePorts").is_some_and(|v| !v.is_null()) && kind != "LoadBalancer" {
         let why = "may only be used when `type` is 'LoadBalancer'";
         errors.forbidden(&SPEC.child("allocateLoadBalancerNodePorts"), why);
@@ -99,7 +157,8 @@ fn validate_type(service: &Value, kind: &str, errors: &mut ErrorList) {
         }
         "ExternalName" => {
             for field in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-                if !is_empty_value(spec.get(field)) {
+                let is_given = field == "ipFamilyPolicy" && non_null(spec, field).is_some();
+                if is_given || !is_empty_value(spec.get(field)) {
                     errors.forbidden(&SPEC.child(field), "may not be set for ExternalName services");
                 }
             }
@@ -198,40 +257,43 @@ fn balancer_class(spec: &Value, kind: &str, errors: &mut ErrorList) {
     }
 }
 
-/// Requires `loadBalancerClass` to be unchanged while the service is a load balancer.
-pub(super) fn balancer_class_update(new: &Value, old: &Value, errors: &mut ErrorList) {
-    let now = spec_of(new).get("loadBalancerClass");
-    let before = spec_of(old).get("loadBalancerClass");
-    if kind_of(new) == "LoadBalancer" && kind_of(old) == "LoadBalancer" && !semantic_equal(now, before) {
-        errors.invalid(
-            &SPEC.child("loadBalancerClass"),
-            now.cloned().unwrap_or(Value::Null),
-            "may not change once set",
-        );
+/// Requires `loadBalancerClass` to be unchanged while the service is a load balancer; upstream validates it here, too.
+fn balancer_class_update(new: &Value, old: &Value, errors: &mut ErrorList) {
+    let class = |service: &Value| non_null(spec_of(service), "loadBalancerClass").cloned();
+    if kind_of(new) == "LoadBalancer" && kind_of(old) == "LoadBalancer" && class(new) != class(old) {
+        errors.invalid(&SPEC.child("loadBalancerClass"), BadValue::json(class(new).as_ref()), ONCE);
     }
+    balancer_class(spec_of(new), kind_of(new), errors);
 }
 
 /// The annotation that held the ranges before the field.
 const SOURCE_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
-fn source_ranges(service: &Value, kind: &str, errors: &mut ErrorList) {
+fn source_ranges(service: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let spec = spec_of(service);
+    let is_balancer = kind_of(service) == "LoadBalancer";
     let ranges = array_field(spec, "loadBalancerSourceRanges");
     // Upstream's path has the field's Go name.
     let path = SPEC.child("LoadBalancerSourceRanges");
-    if !ranges.is_empty() && kind != "LoadBalancer" {
+    if !ranges.is_empty() && !is_balancer {
         errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
     }
-    for (i, range) in ranges.iter().enumerate() {
-        let range = range.as_str().unwrap_or_default().trim();
-        addresses::legacy_cidr(range, &path.index(i), errors);
+    let text = |range: &Value| range.as_str().unwrap_or_default().trim().to_owned();
+    let known = old.map_or(&[][..], |old| array_field(spec_of(old), "loadBalancerSourceRanges"));
+    for (i, range) in ranges.iter().map(text).enumerate() {
+        if !known.iter().any(|known| text(known) == range) {
+            addresses::legacy_cidr(&range, &path.index(i), errors);
+        }
     }
     let annotated = metadata::annotation(service, SOURCE_RANGES).filter(|_| ranges.is_empty());
     let Some(annotated) = annotated else { return };
     let annotations = METADATA.child("annotations");
     let path = annotations.key(SOURCE_RANGES);
-    if kind != "LoadBalancer" {
+    if !is_balancer {
         errors.forbidden(&path, "may only be used when `type` is 'LoadBalancer'");
+    }
+    if old.and_then(|old| metadata::annotation(old, SOURCE_RANGES)) == Some(annotated) {
+        return;
     }
     for range in annotated.split(',').filter(|_| !annotated.trim().is_empty()) {
         addresses::legacy_cidr(range.trim(), &path, errors);
@@ -288,11 +350,11 @@ pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
     match (single.is_empty(), list.first()) {
         (false, None) => errors.required(&path, ""),
         (false, Some(first)) if first != single => {
-            errors.invalid(&path, list_json(spec, "clusterIPs"), "first value must match `clusterIP`");
+            errors.invalid(&path, shown_list(spec, "clusterIPs"), "first value must match `clusterIP`");
         }
         (true, Some(_)) => {
             let why = "must be empty when `clusterIP` is not specified";
-            errors.invalid(&path, list_json(spec, "clusterIPs"), why);
+            errors.invalid(&path, shown_list(spec, "clusterIPs"), why);
         }
         _ => {}
     }
@@ -308,10 +370,10 @@ pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
             errors.duplicate(&families.index(i), family);
         }
     }
-    let policy = str_field(spec, "ipFamilyPolicy");
-    if !matches!(policy, "" | "PreferDualStack" | "RequireDualStack" | "SingleStack") {
-        let allowed = ["PreferDualStack", "RequireDualStack", "SingleStack"];
-        errors.not_supported(&SPEC.child("ipFamilyPolicy"), policy, &allowed);
+    let policy = non_null(spec, "ipFamilyPolicy");
+    let allowed = ["PreferDualStack", "RequireDualStack", "SingleStack"];
+    if policy.is_some_and(|policy| !allowed.contains(&policy.as_str().unwrap_or_default())) {
+        errors.not_supported(&SPEC.child("ipFamilyPolicy"), BadValue::json(policy), &allowed);
     }
     let mut bad = false;
     for (i, address) in list.iter().enumerate() {
@@ -320,14 +382,14 @@ pub(super) fn addresses(spec: &Value, kind: &str, errors: &mut ErrorList) {
             if list.len() > 1 {
                 bad = true;
                 let why = "'None' must be the first and only value";
-                errors.invalid(&path, list_json(spec, "clusterIPs"), why);
+                errors.invalid(&path, shown_list(spec, "clusterIPs"), why);
             }
         } else {
             bad |= !addresses::legacy_ip(address, &path.index(i), errors);
         }
     }
     if list.len() > 2 {
-        errors.invalid(&path, list_json(spec, "clusterIPs"), "may only hold up to 2 values");
+        errors.invalid(&path, shown_list(spec, "clusterIPs"), "may only hold up to 2 values");
     }
     if !bad {
         validate_families(spec, errors);
@@ -344,7 +406,7 @@ fn validate_families(spec: &Value, errors: &mut ErrorList) {
     let is_v6 = |address: &str| address.contains(':');
     if list.len() > 1 && list.iter().all(|address| is_v6(address) == is_v6(&list[0])) {
         let why = "may specify no more than one IP for each IP family";
-        errors.invalid(&path, list_json(spec, "clusterIPs"), why);
+        errors.invalid(&path, shown_list(spec, "clusterIPs"), why);
     }
     if list.first().is_none_or(|first| first == "None") {
         return;
@@ -360,15 +422,15 @@ fn validate_families(spec: &Value, errors: &mut ErrorList) {
     }
 }
 
-fn external_addresses(spec: &Value, errors: &mut ErrorList) {
+fn external_addresses(spec: &Value, old: Option<&Value>, errors: &mut ErrorList) {
     let path = SPEC.child("externalIPs");
+    let known = old.map_or(&[][..], |old| array_field(spec_of(old), "externalIPs"));
     for (i, address) in array_field(spec, "externalIPs").iter().enumerate() {
-        let address = address.as_str().unwrap_or_default();
         let path = path.index(i);
-        if !addresses::legacy_ip(address, &path, errors) {
-            continue;
+        let text = address.as_str().unwrap_or_default();
+        if known.contains(address) || addresses::legacy_ip(text, &path, errors) {
+            endpoints::endpoint_ip(text, &path, errors);
         }
-        endpoints::endpoint_ip(address, &path, errors);
     }
 }
 
