@@ -143,13 +143,13 @@ pub(super) fn validate_schema(schema: &Value, path: &str, options: SchemaOptions
 
 /// Returns true if a schema can be converted to a structural one; otherwise upstream reports no structural errors.
 fn is_convertible(schema: &Value, depth: usize) -> bool {
-    let unsupported = UNSUPPORTED.iter().any(|field| is_set(schema, field));
+    let unsupported = UNSUPPORTED.iter().chain(&["$schema"]).any(|field| is_unconvertible(schema, field));
     let parts = ["items", "not", "additionalProperties"].into_iter().map(|field| &schema[field]);
     let lists = ["allOf", "anyOf", "oneOf"].into_iter().flat_map(|field| items(schema, field).map(|(_, part)| part));
     let mut all = parts.chain(lists).chain(properties(schema).map(|(_, part)| part));
     depth > MAX_SCHEMA_DEPTH
         || !schema.is_object()
-        || (!unsupported && !schema["items"].is_array() && all.all(|part| is_convertible(part, depth + 1)))
+        || (!unsupported && items(schema, "items").next().is_none() && all.all(|part| is_convertible(part, depth + 1)))
 }
 
 fn flag(schema: &Value, field: &str) -> bool {
@@ -160,8 +160,29 @@ fn properties(schema: &Value) -> impl Iterator<Item = (&Key, &Value)> + use<'_> 
     schema["properties"].as_object().into_iter().flatten()
 }
 
+fn members<'a>(schema: &'a Value, field: &str) -> impl Iterator<Item = (&'a Key, &'a Value)> + use<'a> {
+    schema[field].as_object().into_iter().flatten()
+}
+
 fn items<'a>(schema: &'a Value, field: &str) -> impl Iterator<Item = (usize, &'a Value)> + use<'a> {
     schema[field].as_array().into_iter().flatten().enumerate()
+}
+
+/// Returns true if a keyword that is not supported is used. Some are used if they are empty.
+fn is_used(schema: &Value, field: &str) -> bool {
+    match field {
+        "additionalItems" | "dependencies" | "$ref" => !schema[field].is_null(),
+        _ => is_unconvertible(schema, field),
+    }
+}
+
+/// Returns true if a keyword that is not supported has content: `validateUnsupportedFields` of upstream's conversion.
+fn is_unconvertible(schema: &Value, field: &str) -> bool {
+    match &schema[field] {
+        Value::Object(map) => !map.is_empty() || field == "additionalItems",
+        Value::Bool(_) => field == "additionalItems",
+        _ => is_set(schema, field),
+    }
 }
 
 fn is_set(schema: &Value, field: &str) -> bool {
@@ -438,15 +459,24 @@ fn supported(schema: &Value, path: &str, context: SchemaContext, errors: &mut Er
         errors.forbidden(&Path::new(&at("additionalProperties")), why);
     }
     supported(additional, &at("additionalProperties"), context.values(), errors);
-    supported(&schema["not"], &at("not"), context.below(), errors);
-    supported(&schema["items"], &at("items"), context.below(), errors);
     for (name, property) in properties(schema) {
         supported(property, &at(&format!("properties[{name}]")), context.property(schema, name), errors);
     }
+    supported(&schema["not"], &at("not"), context.below(), errors);
     for field in ["allOf", "oneOf", "anyOf"] {
         for (index, one) in items(schema, field) {
             supported(one, &at(&format!("{field}[{index}]")), context.below(), errors);
         }
+    }
+    for (name, one) in members(schema, "definitions") {
+        supported(one, &at(&format!("definitions[{name}]")), context.below(), errors);
+    }
+    supported(&schema["items"], &at("items"), context.below(), errors);
+    for (index, one) in items(schema, "items") {
+        supported(one, &at(&format!("items[{index}]")), context.below(), errors);
+    }
+    for (name, one) in members(schema, "dependencies") {
+        supported(one, &at(&format!("dependencies[{name}]")), context.below(), errors);
     }
     if schema[PRESERVE] == json!(false) {
         errors.invalid(&Path::new(&at(PRESERVE)), false, "must be true or undefined");
@@ -467,16 +497,16 @@ fn keywords(schema: &Value, path: &str, context: SchemaContext, errors: &mut Err
     {
         errors.forbidden(&Path::new(&at("default")), format!("must not be set {place}"));
     }
-    if schema["items"].is_array() {
-        errors.forbidden(&Path::new(&at("items")), "items must be a schema object and not an array");
-    }
     for field in UNSUPPORTED {
-        if is_set(schema, field) {
+        if is_used(schema, field) {
             errors.forbidden(&Path::new(&at(field)), format!("{field} is not supported"));
         }
     }
     if kind == "null" {
         errors.forbidden(&Path::new(&at("type")), "type cannot be set to null, use nullable as an alternative");
+    }
+    if items(schema, "items").next().is_some() {
+        errors.forbidden(&Path::new(&at("items")), "items must be a schema object and not an array");
     }
     if context.inside_meta && flag(schema, EMBEDDED) {
         errors.forbidden(&Path::new(&at(EMBEDDED)), "must not be used inside of resource meta");
@@ -658,6 +688,11 @@ mod tests {
     #[case(json!({"type": "string", "pattern": "a{1,2000}"}), "s.properties[a].pattern: Invalid value: \"a{1,2000}\": must be a valid regular expression, but isn't: error parsing regexp: invalid repeat count: `{1,2000}`")]
     #[case(json!({"type": "string", "pattern": "["}), "s.properties[a].pattern: Invalid value: \"[\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ]: `[`")]
     #[case(json!({"$ref": "#/x"}), "s.properties[a].$ref: Forbidden: $ref is not supported")]
+    #[case(json!({"type": "string", "$ref": ""}), "s.properties[a].$ref: Forbidden: $ref is not supported")]
+    #[case(json!({"type": "object", "dependencies": {}}),
+        "s.properties[a].dependencies: Forbidden: dependencies is not supported")]
+    #[case(json!({"type": "array", "additionalItems": false}),
+        "s.properties[a].additionalItems: Forbidden: additionalItems is not supported")]
     #[case(json!({"type": "array", "items": [{"type": "string"}]}), "s.properties[a].items: Forbidden: items must be a schema object and not an array")]
     #[case(json!({"type": "array"}), "s.properties[a].items: Required value: must be specified")]
     #[case(json!({"type": "array", "x-kubernetes-list-type": "bad", "items": {"type": "string"}}),

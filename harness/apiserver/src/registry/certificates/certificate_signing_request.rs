@@ -87,11 +87,6 @@ impl Strategy for CertificateSigningRequest {
     fn default(&self, object: &mut Value) {
         object_or_insert(object, "spec");
         object_or_insert(object, "status");
-        each_condition(object, |condition| {
-            if is_empty_value(condition.get("status")) {
-                condition.insert("status", "True".into());
-            }
-        });
     }
 
     fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
