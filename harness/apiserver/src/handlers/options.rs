@@ -185,6 +185,9 @@ pub(crate) fn manager_or_user_agent(manager: &str, user_agent: &str) -> String {
     if !manager.is_empty() {
         return manager.to_owned();
     }
+    if let Some(own) = user_agent.strip_prefix("plumbline/") {
+        return manager_of_loop(own).to_owned();
+    }
     let mut name = String::new();
     for c in user_agent.split('/').next().unwrap_or_default().chars().filter(|c| is_print(*c)) {
         if name.len() + c.len_utf8() > MANAGER_MAX {
@@ -193,6 +196,15 @@ pub(crate) fn manager_or_user_agent(manager: &str, user_agent: &str) -> String {
         name.push(c);
     }
     name
+}
+
+/// Returns the manager of the writes of a loop: the program that runs its controller in a cluster.
+fn manager_of_loop(name: &str) -> &str {
+    match name {
+        "apiservice-controller" => "kube-apiserver",
+        "kubelet" | "local-path-provisioner" => name,
+        _ => "kube-controller-manager",
+    }
 }
 
 #[cfg(test)]
@@ -206,6 +218,9 @@ mod tests {
     #[case("Mozilla", "Mozilla")]
     #[case("a\u{7}b/c", "ab")]
     #[case("", "")]
+    #[case("plumbline/apiservice-controller", "kube-apiserver")]
+    #[case("plumbline/deployment-controller", "kube-controller-manager")]
+    #[case("plumbline/kubelet", "kubelet")]
     fn managers_come_from_user_agents(#[case] user_agent: &str, #[case] manager: &str) {
         assert_eq!(manager_or_user_agent("", user_agent), manager);
         assert_eq!(manager_or_user_agent("mine", user_agent), "mine");

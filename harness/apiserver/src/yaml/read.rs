@@ -55,9 +55,27 @@ pub(crate) fn to_json(text: &[u8]) -> Result<JsonDocument, YamlError> {
     if is_plain_object(text) {
         return Ok(JsonDocument { json: text.as_bytes().to_vec(), again: Vec::new() });
     }
-    let (value, again) = read_all(text)?;
+    let (value, again) = read_all(first_document(text))?;
     let json = serde_json::to_vec(&value)?;
     Ok(JsonDocument { json, again })
+}
+
+/// Returns the first document of a stream. What follows is not read, so it need not be YAML.
+fn first_document(text: &str) -> &str {
+    let marks = |line: &str, mark: &str| {
+        line.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+    };
+    let (mut at, mut is_open) = (0, false);
+    for line in text.split_inclusive('\n') {
+        let starts = marks(line, "---");
+        if is_open && (starts || marks(line, "...")) {
+            return &text[..at];
+        }
+        let is_blank = line.trim().is_empty() || line.starts_with(['#', '%']);
+        is_open |= starts || !is_blank && !marks(line, "...");
+        at += line.len();
+    }
+    text
 }
 
 /// Decodes a document of any permitted depth, with complaints about duplicate keys.

@@ -18,7 +18,7 @@ use super::super::managedfields::{
     BEFORE_FIRST_APPLY, Changes, FieldSet, ManagedEntries, ManagedFieldsEntry, Operation, OwnershipError,
     VersionedObject, Versions, WriteInfo, compare, move_ownership, stamp, take_managed_fields,
 };
-use super::super::schema::Schema;
+use super::super::schema::{self, Schema};
 use super::super::status::{Cause, Status};
 
 /// An apply request.
@@ -108,7 +108,7 @@ fn check(schema: &Schema, config: Value, request: &ApplyRequest<'_>) -> Result<V
     if api_version != request.write.api_version || kind != request.kind {
         return Err(Status::bad_request(format!("invalid object type: {}", show_kind(&api_version, &kind))));
     }
-    if config.pointer("/metadata/managedFields").is_some_and(|m| !m.is_null()) {
+    if has_managed_fields(&config) {
         return Err(Status::bad_request("metadata.managedFields must be nil"));
     }
     let errors = validate::validate(schema, &config);
@@ -117,6 +117,17 @@ fn check(schema: &Schema, config: Value, request: &ApplyRequest<'_>) -> Result<V
     }
     let whose = describe(&config, &show_kind(&api_version, &kind));
     Err(internal_error(format!("failed to create typed patch object ({whose}): {}", validate::message(&errors))))
+}
+
+/// Returns true if `Unstructured.GetManagedFields` finds entries in a body, or an empty list. Other values are left to
+/// the check of the type.
+fn has_managed_fields(config: &Value) -> bool {
+    let entry = schema::builtin("io.k8s.apimachinery.pkg.apis.meta.v1.ManagedFieldsEntry");
+    let is_entry = |item: &Value| {
+        item.is_object() && entry.as_ref().is_none_or(|entry| entry.decode(item.to_string().as_bytes()).is_ok())
+    };
+    let listed = config.pointer("/metadata/managedFields").and_then(Value::as_array);
+    listed.is_some_and(|list| list.iter().all(is_entry))
 }
 
 /// Returns namespace, name and kind of an object for messages.
