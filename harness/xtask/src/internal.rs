@@ -16,6 +16,9 @@ const FOLDER: &str = "pkg/apis/core";
 /// The first type; the others follow in the order in which they are found from it.
 const ROOT: &str = "PodSpec";
 
+/// A type that no pod has, which follows with those that are found from it alone.
+const SECOND_ROOT: &str = "PersistentVolumeSource";
+
 type Declarations = BTreeMap<String, Declaration>;
 
 /// The text of the table.
@@ -30,7 +33,11 @@ pub(crate) fn table(checkout: &Checkout, packages: &Packages, header: &str) -> R
 fn lines(internal: &Declarations, published: &Declarations) -> Result<Vec<String>, Error> {
     let mut names = vec![ROOT.to_owned()];
     let mut lines = Vec::new();
-    while let Some(name) = names.get(lines.len()).cloned() {
+    loop {
+        if names.len() == lines.len() && internal.contains_key(SECOND_ROOT) && !names.iter().any(|n| n == SECOND_ROOT) {
+            names.push(SECOND_ROOT.to_owned());
+        }
+        let Some(name) = names.get(lines.len()).cloned() else { break };
         let mut line = name.clone();
         for field in fields(internal, &name) {
             let place = || format!("{FOLDER} {name}.{}", field.name);

@@ -50,6 +50,11 @@ impl Cidr {
         (digits && bits <= most).then_some(Self { address, bits })
     }
 
+    /// Returns true for a range of IPv6 addresses that are no mapped ones.
+    pub(in crate::registry) fn is_ipv6(&self) -> bool {
+        self.address.is_ipv6() && !is_mapped(self.address)
+    }
+
     /// Returns the first address of the range.
     fn network(&self) -> IpAddr {
         let kept = |width: u32| width - u32::from(self.bits).min(width);

@@ -80,36 +80,42 @@ pub(crate) fn copy_metadata_fields(new: &mut Value, old: &Value, fields: &[&str]
 }
 
 /// Returns true if the specs of two objects are semantically equal: a missing and an empty list are equal, a missing
-/// and an empty struct behind a pointer are not.
+/// and an empty value behind a pointer are not.
 pub(super) fn specs_equal(new: &Value, old: &Value) -> bool {
     spec_values_equal(new, spec_of(new), spec_of(old))
 }
 
 /// Like [`specs_equal`] for two specs of `object`'s kind.
 pub(super) fn spec_values_equal(object: &Value, new: &Value, old: &Value) -> bool {
-    let pointers = || {
-        let Some(schema) = go_json::schema_for(object) else { return true };
-        let Some(ty) = schema.field_type(schema.root(), "spec") else { return true };
-        same_pointer_structs(&schema, ty, new, old)
-    };
-    new == old || (semantic_equal(Some(new), Some(old)) && pointers())
+    values_equal(object, &["spec"], Some(new), Some(old))
 }
 
-/// Returns true if two values that are [`semantic_equal`] have the same structs behind pointers.
-fn same_pointer_structs(schema: &Schema, ty: TypeRef, new: &Value, old: &Value) -> bool {
+/// Returns true if two values of the field at `path` of `object`'s kind are semantically equal as Go compares them: a
+/// pointer to something empty is not one to nothing.
+pub(super) fn values_equal(object: &Value, path: &[&str], new: Option<&Value>, old: Option<&Value>) -> bool {
+    let pointers = || {
+        let (Some(schema), Some(new), Some(old)) = (go_json::schema_for(object), new, old) else { return true };
+        let ty = path.iter().try_fold(schema.root(), |ty, field| schema.field_type(ty, field));
+        ty.is_none_or(|ty| same_pointers(&schema, ty, new, old))
+    };
+    new == old || (semantic_equal(new, old) && pointers())
+}
+
+/// Returns true if two values that are [`semantic_equal`] have the same pointers.
+fn same_pointers(schema: &Schema, ty: TypeRef, new: &Value, old: &Value) -> bool {
     match (schema.shape(ty), new, old) {
         (TypeKind::Struct(shape), Value::Object(new), Value::Object(old)) => {
             new.keys().chain(old.keys().filter(|key| !new.contains_key(*key))).all(|key| {
                 let Some(field) = shape.field(key) else { return true };
                 match (new.get(key).filter(|v| !v.is_null()), old.get(key).filter(|v| !v.is_null())) {
-                    (Some(new), Some(old)) => same_pointer_structs(schema, field.ty, new, old),
+                    (Some(new), Some(old)) => same_pointers(schema, field.ty, new, old),
                     (None, None) => true,
-                    _ => !(field.pointer && matches!(schema.shape(field.ty), TypeKind::Struct(_))),
+                    _ => !field.pointer,
                 }
             })
         }
         (TypeKind::List(list), Value::Array(new), Value::Array(old)) => {
-            new.iter().zip(old).all(|(new, old)| same_pointer_structs(schema, list.items, new, old))
+            new.iter().zip(old).all(|(new, old)| same_pointers(schema, list.items, new, old))
         }
         _ => true,
     }

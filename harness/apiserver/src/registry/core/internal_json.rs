@@ -114,14 +114,16 @@ impl InternalTypePrinter<'_> {
             ("b", None) => self.out.push_str("false"),
             ("q", None) => self.out.push_str("\"0\""),
             ("*", Some(value)) => self.structure(name, value, depth),
-            ("+", Some(Value::Array(items))) if !items.is_empty() => {
+            // Only a list or map that a client sends is empty: those in storage are missing then.
+            ("+" | "L", Some(Value::Array(items))) if items.is_empty() => self.out.push_str("[]"),
+            ("+", Some(Value::Array(items))) => {
                 self.list(items, depth, |printer, item, depth| printer.structure(name, item, depth));
             }
-            ("L", Some(Value::Array(items))) if !items.is_empty() => {
+            ("L", Some(Value::Array(items))) => {
                 self.list(items, depth, |printer, item, _| printer.out.push_str(&go_json(item)));
             }
             (_, None) | ("+" | "L", Some(_)) => self.out.push_str("null"),
-            ("M", Some(Value::Object(map))) if map.is_empty() => self.out.push_str("null"),
+            ("M", Some(Value::Object(map))) if map.is_empty() => self.out.push_str("{}"),
             ("M", Some(Value::Object(map))) => {
                 let entries: Vec<(String, Value)> = map.iter().map(|(k, v)| (k.to_string(), v.clone())).collect();
                 self.entries(&entries, depth);

@@ -13,7 +13,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::duration;
 use crate::printers::format::{NONE, flag, items, text, text_or};
 use crate::quantity::Quantity;
-use crate::registry::addresses;
+use crate::registry::addresses::{self, Cidr};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::lister::AdmissionPlugin;
 use crate::registry::names::{self, NameFormat};
@@ -207,19 +207,36 @@ fn validate_node(node: &Value) -> ErrorList {
     validate_taints(taints, &METADATA.child("taints"), &mut errors);
     validate_resources(node, &mut errors);
     declared_features(node, &mut errors);
-    let cidrs = array_field(node.get("spec").unwrap_or(&Value::Null), "podCIDRs");
-    let sixes = cidrs.iter().filter(|cidr| cidr.as_str().is_some_and(|text| text.contains(':'))).count();
+    pod_cidrs_fit(array_field(node.get("spec").unwrap_or(&Value::Null), "podCIDRs"), &mut errors);
+    errors
+}
+
+/// Validates the ranges of pods: each, and that two of them are one per family.
+fn pod_cidrs_fit(cidrs: &[Value], errors: &mut ErrorList) {
     let path = Path::new("spec");
     let path = path.child("podCIDRs");
-    for (i, cidr) in cidrs.iter().filter_map(Value::as_str).enumerate() {
-        addresses::legacy_cidr(cidr, &path.index(i), &mut errors);
+    let texts: Vec<&str> = cidrs.iter().map(|cidr| cidr.as_str().unwrap_or_default()).collect();
+    for (i, cidr) in texts.iter().enumerate() {
+        addresses::legacy_cidr(cidr, &path.index(i), errors);
     }
-    if sixes > 1 || cidrs.len() - sixes > 1 {
-        let shown = Value::Array(cidrs.to_vec());
+    if cidrs.len() < 2 {
+        return;
+    }
+    let ranges: Vec<Option<Cidr>> = texts.iter().map(|cidr| Cidr::parse(cidr)).collect();
+    if let Some(i) = ranges.iter().position(Option::is_none) {
+        // Upstream shows the range that could not be read, which is none.
+        let text = texts[i];
+        let why = format!("invalid CIDR[{i}]: <nil> (invalid CIDR address: {text})");
+        errors.push(FieldError::internal(
+            &path,
+            format!("invalid PodCIDRs. failed to check with dual stack with error:{why}"),
+        ));
+    }
+    let families: Option<Vec<bool>> = ranges.iter().map(|range| range.as_ref().map(Cidr::is_ipv6)).collect();
+    if !matches!(families.as_deref(), Some([true, false] | [false, true])) {
         let why = "may specify no more than one CIDR for each IP family";
-        errors.invalid(&path, shown, why);
+        errors.invalid(&path, Value::Array(cidrs.to_vec()), why);
     }
-    errors
 }
 
 /// Validates the features that the kubelet declares, which are sorted.
@@ -449,5 +466,31 @@ fn node_kernel(node: &Value) -> String {
     match text(node, "/status/nodeInfo/architecture") {
         "" => kernel.to_owned(),
         architecture => format!("{kernel} ({architecture})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// `ValidateNode` in `pkg/apis/core/validation/validation.go`, `ParseCIDRs` and `IsDualStackCIDRs` of k8s.io/utils.
+    #[rstest]
+    #[case::both_families(json!(["10.0.0.0/24", "fd00::/64"]), &[])]
+    #[case::second_unreadable(json!(["10.0.0.0/24", "x"]), &[
+        "spec.podCIDRs[1]: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)",
+        "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with error:invalid CIDR[1]: <nil> (invalid CIDR address: x)",
+        "spec.podCIDRs: Invalid value: [\"10.0.0.0/24\",\"x\"]: may specify no more than one CIDR for each IP family"])]
+    #[case::only_one_unreadable(json!(["x"]), &[
+        "spec.podCIDRs[0]: Invalid value: \"x\": must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"])]
+    #[case::twice(json!(["10.0.0.0/24", "10.0.0.0/24"]), &[
+        "spec.podCIDRs: Invalid value: [\"10.0.0.0/24\",\"10.0.0.0/24\"]: may specify no more than one CIDR for each IP family"])]
+    #[case::three(json!(["10.0.0.0/24", "fd00::/64", "fd01::/64"]), &[
+        "spec.podCIDRs: Invalid value: [\"10.0.0.0/24\",\"fd00::/64\",\"fd01::/64\"]: may specify no more than one CIDR for each IP family"])]
+    fn ranges_of_pods(#[case] cidrs: Value, #[case] expected: &[&str]) {
+        let mut errors = ErrorList::new();
+        pod_cidrs_fit(cidrs.as_array().expect("a list"), &mut errors);
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
     }
 }

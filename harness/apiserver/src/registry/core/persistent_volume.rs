@@ -13,7 +13,6 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{UNSET, items, text};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::difflib;
 use crate::registry::core::internal_json;
 use crate::registry::core::node_selector;
 use crate::registry::core::persistent_volume_claim;
@@ -21,7 +20,7 @@ use crate::registry::core::persistent_volume_source::{self, SOURCES};
 use crate::registry::core::volume_sources;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
-use crate::registry::prepare::reset_all_but_status;
+use crate::registry::prepare::{reset_all_but_status, spec_values_equal};
 use crate::registry::resource_list;
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::time::rfc3339;
@@ -67,6 +66,7 @@ impl Strategy for PersistentVolume {
     fn validate(&self, object: &Value) -> ErrorList {
         let mut errors = STRATEGY.validate(object);
         errors.append(validate_spec(object));
+        mount_options(object, &mut errors);
         errors
     }
 
@@ -76,8 +76,7 @@ impl Strategy for PersistentVolume {
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         // Upstream's strategy and its `ValidatePersistentVolumeUpdate` each validate the whole object.
-        let mut errors = STRATEGY.validate(new);
-        errors.append(validate_spec(new));
+        let mut errors = self.validate(new);
         errors.append(STRATEGY.validate(new));
         errors.append(validate_spec(new));
         errors.append(validate_spec_update(new, old));
@@ -125,6 +124,35 @@ const SPEC: Path<'static> = Path::new("spec");
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 const RECLAIM_POLICIES: [&str; 3] = ["Delete", "Recycle", "Retain"];
+
+/// The annotation with the options of mounts before the field.
+const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
+
+/// Refuses the annotation for volumes that are not mounted with options: `checkMountOption` in
+/// `pkg/volume/validation/pv_validation.go`.
+fn mount_options(volume: &Value, errors: &mut ErrorList) {
+    const MOUNTED: [&str; 13] = [
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "glusterfs",
+        "nfs",
+        "rbd",
+        "quobyte",
+        "iscsi",
+        "cinder",
+        "cephfs",
+        "azureFile",
+        "vsphereVolume",
+        "azureDisk",
+        "photonPersistentDisk",
+    ];
+    let has_options = MOUNTED.iter().any(|field| non_null(spec_of(volume), field).is_some());
+    if !has_options && metadata::annotation(volume, MOUNT_OPTIONS).is_some() {
+        let path = Path::new("metadata");
+        let path = path.child("annotations");
+        errors.forbidden(&path.child(MOUNT_OPTIONS), "may not specify mount options for this volume type");
+    }
+}
 
 /// Validates a `PersistentVolume`.
 fn validate_spec(object: &Value) -> ErrorList {
@@ -199,7 +227,6 @@ fn warnings(volume: &Value) -> Vec<String> {
         ("glusterfs", "glusterfs: deprecated in v1.25, non-functional in v1.26+"),
         ("rbd", "rbd: deprecated in v1.28, non-functional in v1.31+"),
     ];
-    const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
     let annotations = [
         (persistent_volume_claim::BETA_CLASS, persistent_volume_claim::BETA_CLASS_WARNING),
         (MOUNT_OPTIONS, "deprecated since v1.31; use \"mountOptions\" attribute instead"),
@@ -237,12 +264,8 @@ fn validate_spec_update(new: &Value, old: &Value) -> ErrorList {
     if before["csi"].is_object() && !has_secret(&before) && has_secret(&after) {
         after["csi"]["controllerExpandSecretRef"] = Value::Null;
     }
-    if !semantic_equal(Some(&after), Some(&before)) {
-        let lines = |source: &Value| -> Vec<String> {
-            let text = serde_json::to_string_pretty(source).unwrap_or_default();
-            text.lines().map(str::to_owned).collect()
-        };
-        let difference = difflib::unified(&lines(&before), &lines(&after));
+    if !spec_values_equal(new, &after, &before) {
+        let difference = internal_json::difference_of("PersistentVolumeSource", &before, &after);
         let why = format!("spec.persistentvolumesource is immutable after creation\n{difference}");
         errors.forbidden(&SPEC.child("persistentvolumesource"), why);
     }
@@ -436,6 +459,42 @@ mod tests {
                 "spec.nfs.path: Invalid value: \"\": must be an absolute path",
                 "spec.csi: Forbidden: may not specify more than 1 volume type",
             ]
+        );
+    }
+
+    /// The internal type of `pkg/apis/core/types.go`, as `diff.Diff` shows it.
+    #[rstest]
+    #[case::path(json!({"hostPath": {"path": "/a"}}), json!({"hostPath": {"path": "/b"}}), Some(
+        "@@ -2,7 +2,7 @@\n  \"GCEPersistentDisk\": null,\n  \"AWSElasticBlockStore\": null,\n  \"HostPath\": {\n-  \"Path\": \"/a\",\n+  \"Path\": \"/b\",\n   \"Type\": null\n  },\n  \"Glusterfs\": null,\n"))]
+    #[case::removed(json!({"local": {"path": "/a"}}), json!({}), Some(
+        "@@ -18,10 +18,7 @@\n  \"PhotonPersistentDisk\": null,\n  \"PortworxVolume\": null,\n  \"ScaleIO\": null,\n- \"Local\": {\n-  \"Path\": \"/a\",\n-  \"FSType\": null\n- },\n+ \"Local\": null,\n  \"StorageOS\": null,\n  \"CSI\": null\n }\n"))]
+    #[case::secret_for_expansion(json!({"csi": {"driver": "d"}}),
+        json!({"csi": {"driver": "d", "controllerExpandSecretRef": {"name": "s"}}}), None)]
+    fn sources_stay(#[case] old: Value, #[case] new: Value, #[case] expected: Option<&str>) {
+        let [old, new] = [old, new].map(|spec| json!({"spec": spec}));
+        let errors = validate_spec_update(&new, &old);
+        let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        let whole = |difference: &str| {
+            let path = "spec.persistentvolumesource";
+            format!("{path}: Forbidden: {path} is immutable after creation\n{difference}")
+        };
+        assert_eq!(shown, Vec::from_iter(expected.map(whole)));
+    }
+
+    /// `TestValidatePersistentVolumes` in `pkg/volume/validation/pv_validation_test.go`.
+    #[rstest]
+    #[case("nfs", false)]
+    #[case("hostPath", true)]
+    #[case("csi", true)]
+    fn options_of_mounts(#[case] source: &str, #[case] refused: bool) {
+        let volume = json!({"metadata": {"annotations": {MOUNT_OPTIONS: "ro"}}, "spec": {source: {}}});
+        let mut errors = ErrorList::new();
+        mount_options(&volume, &mut errors);
+        let path = "metadata.annotations.volume.beta.kubernetes.io/mount-options";
+        let error = format!("{path}: Forbidden: may not specify mount options for this volume type");
+        assert_eq!(
+            errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            Vec::from_iter(refused.then_some(error))
         );
     }
 
