@@ -97,6 +97,15 @@ pub(crate) fn dns1123_subdomain(value: &str) -> Vec<String> {
     errors
 }
 
+/// Validates a lowercase RFC 1123 subdomain whose length is given in bytes: `k8s-long-name`.
+pub(crate) fn long_name(value: &str) -> Vec<String> {
+    let mut errors = dns1123_subdomain(value);
+    if let Some(length) = errors.first_mut().filter(|_| value.len() > SUBDOMAIN_MAX) {
+        *length = max_bytes(SUBDOMAIN_MAX);
+    }
+    errors
+}
+
 /// Validates a subdomain with a wildcard as its first label: `IsWildcardDNS1123Subdomain`.
 pub(crate) fn wildcard_subdomain(value: &str) -> Vec<String> {
     const MESSAGE: &str = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";

@@ -182,6 +182,16 @@ async fn the_status_of_a_service_cidr_leaves_its_labels_alone() {
     assert_eq!((status, patched["metadata"].get("labels")), (200, None));
 }
 
+/// Defines a kind, and adds an object of it.
+fn seed_clus(server: &ApiServer) {
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "clus.ex.io"}, "spec": {"group": "ex.io", "scope": "Cluster",
+        "names": {"plural": "clus", "kind": "Clu"}, "versions": [{"name": "v1", "served": true, "storage": true,
+            "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
+    let clu = json!({"apiVersion": "ex.io/v1", "kind": "Clu", "metadata": {"name": "a"}});
+    server.seed([definition, clu]).expect("objects");
+}
+
 /// `TestAPICRDProtobuf`: custom resources have no protobuf form, but errors do.
 #[rstest]
 #[case::of_a_custom_resource("/apis/ex.io/v1/clus/a", "application/vnd.kubernetes.protobuf", 406, protobuf::MEDIA_TYPE)]
@@ -208,12 +218,7 @@ async fn errors_are_protobuf_for_clients_that_prefer_it(
     #[case] media: &str,
 ) {
     let server = server();
-    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "clus.ex.io"}, "spec": {"group": "ex.io", "scope": "Cluster",
-        "names": {"plural": "clus", "kind": "Clu"}, "versions": [{"name": "v1", "served": true, "storage": true,
-            "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
-    let clu = json!({"apiVersion": "ex.io/v1", "kind": "Clu", "metadata": {"name": "a"}});
-    server.seed([definition, clu]).expect("objects");
+    seed_clus(&server);
     let mut get = request(Method::GET, path, "application/json", &Value::Null);
     get.headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
     let reply = server.handle(get).await;
@@ -338,16 +343,71 @@ async fn objects_of_priority_and_fairness_are_valid(#[case] plural: &str, #[case
 #[tokio::test(start_paused = true)]
 async fn tables_of_subresources(#[case] path: &str, #[case] expected: u16) {
     let server = server();
-    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "clus.ex.io"}, "spec": {"group": "ex.io", "scope": "Cluster",
-        "names": {"plural": "clus", "kind": "Clu"}, "versions": [{"name": "v1", "served": true, "storage": true,
-            "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object"}}}]}});
-    let clu = json!({"apiVersion": "ex.io/v1", "kind": "Clu", "metadata": {"name": "a"}});
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}});
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}});
-    server.seed([definition, clu, pod, deployment]).expect("objects");
+    server.seed([pod, deployment]).expect("objects");
+    seed_clus(&server);
     let mut get = request(Method::GET, path, "application/json", &Value::Null);
     get.headers.insert(header::ACCEPT, HeaderValue::from_static("application/json;as=Table;v=v1;g=meta.k8s.io"));
     let (status, reply) = send(&server, get).await;
     assert_eq!((status, reply["kind"] == "Table"), (expected, expected == 200), "{reply}");
+}
+
+/// `limitrangeStrategy.PrepareForCreate`: a limit range without a name gets a random one.
+#[tokio::test(start_paused = true)]
+async fn a_limit_range_needs_no_name() {
+    let server = server();
+    let path = "/api/v1/namespaces/default/limitranges";
+    let object = json!({"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": []}});
+    let mut names = Vec::new();
+    for _ in 0..2 {
+        let (status, created) = send(&server, request(Method::POST, path, "application/json", &object)).await;
+        assert_eq!(status, 201, "{created}");
+        names.push(created["metadata"]["name"].as_str().unwrap_or_default().to_owned());
+    }
+    assert!(names.iter().all(|name| name.len() == 36) && names[0] != names[1], "{names:?}");
+}
+
+/// `ValidateAPIService` judges the prefix of a name as it judges the name.
+#[tokio::test(start_paused = true)]
+async fn names_of_api_services_are_not_generated() {
+    let object = json!({"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService", "metadata": {"generateName": "a"},
+        "spec": {"group": "ex.io", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}});
+    let path = "/apis/apiregistration.k8s.io/v1/apiservices";
+    let (status, reply) = send(&server(), request(Method::POST, path, "application/json", &object)).await;
+    let fields: Vec<&Value> =
+        reply["details"]["causes"].as_array().expect("causes").iter().map(|c| &c["field"]).collect();
+    assert_eq!((status, fields), (422, vec![&json!("metadata.generateName"), &json!("metadata.name")]), "{reply}");
+}
+
+/// `Unstructured.GetManagedFields` finds nothing in a value that is no list of entries; then it does not fit the type.
+#[rstest]
+#[case::text(json!("x"), 500, "expected list, got &{x}")]
+#[case::text_in_a_list(json!(["x"]), 500, "expected map, got &{x}")]
+#[case::entry(json!([{"manager": "a"}]), 400, "metadata.managedFields must be nil")]
+#[case::empty(json!([]), 400, "metadata.managedFields must be nil")]
+#[tokio::test(start_paused = true)]
+async fn managed_fields_in_an_apply(#[case] fields: Value, #[case] expected: u16, #[case] why: &str) {
+    let mut object = map("a");
+    object["metadata"]["managedFields"] = fields;
+    let path = format!("{MAPS}/a?fieldManager=m");
+    let (status, reply) = send(&server(), request(Method::PATCH, &path, "application/apply-patch+yaml", &object)).await;
+    let message = reply["message"].as_str().unwrap_or_default();
+    assert!(status == expected && message.ends_with(why), "{reply}");
+}
+
+/// Go's decoder of YAML reads one document.
+#[rstest]
+#[case::second("---\nkind: X\n")]
+#[case::not_yaml("---\n[\n")]
+#[case::ended("...\n]\n")]
+#[case::same_keys("--- # more\na: 1\na: 2\n")]
+#[tokio::test(start_paused = true)]
+async fn documents_after_the_first_are_not_read(#[case] more: &str) {
+    let first = "# A comment.\n---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: |\n    ---\n";
+    let path = format!("{MAPS}/a?fieldManager=m&fieldValidation=Strict");
+    let mut apply = request(Method::PATCH, &path, "application/apply-patch+yaml", &Value::Null);
+    apply.body = format!("{first}{more}").into();
+    let (status, reply) = send(&server(), apply).await;
+    assert_eq!((status, &reply["data"]["k"]), (201, &json!("---\n")), "{reply}");
 }

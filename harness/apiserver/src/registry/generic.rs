@@ -36,8 +36,42 @@ pub(crate) enum MetadataRules {
     Changes,
     /// `ValidateObjectMeta`, as for new objects.
     Whole,
-    /// Both.
+    /// `ValidateObjectMetaUpdate`, then `ValidateObjectMeta`.
     Both,
+    /// The new object is validated as for a creation, then its changes.
+    ObjectFirst,
+    /// The changes are validated, those of fields that cannot change among them, then the new object.
+    ChangesFirst,
+    /// `ValidateObjectMeta`, then `ValidateObjectMetaUpdate`.
+    MetadataFirst,
+}
+
+/// A part of the validation of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum UpdatePart {
+    /// The change of the metadata: `ValidateObjectMetaUpdate`.
+    Changes,
+    /// The metadata of the new object: `ValidateObjectMeta`.
+    Metadata,
+    /// The other fields of the new object.
+    Fields,
+    /// The fields that may not change.
+    Stable,
+}
+
+impl MetadataRules {
+    /// Returns the parts of the validation of an update in upstream's order, which is that of the errors.
+    pub(super) fn parts(self) -> &'static [UpdatePart] {
+        use UpdatePart::{Changes, Fields, Metadata, Stable};
+        match self {
+            Self::Changes => &[Changes, Fields, Stable],
+            Self::Whole => &[Metadata, Fields, Stable],
+            Self::Both => &[Changes, Metadata, Fields, Stable],
+            Self::ObjectFirst => &[Metadata, Fields, Changes, Stable],
+            Self::ChangesFirst => &[Changes, Stable, Metadata, Fields],
+            Self::MetadataFirst => &[Metadata, Changes, Fields, Stable],
+        }
+    }
 }
 
 /// A configurable strategy.
@@ -97,16 +131,15 @@ impl Strategy for Generic {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        let path = Path::new("metadata");
-        match self.updates {
-            MetadataRules::Changes => meta::validate_update(new, old, &path),
-            MetadataRules::Whole => self.validate(new),
-            MetadataRules::Both => {
-                let mut errors = meta::validate_update(new, old, &path);
-                errors.append(self.validate(new));
-                errors
+        let mut errors = ErrorList::new();
+        for part in self.updates.parts() {
+            match part {
+                UpdatePart::Changes => errors.append(meta::validate_update(new, old, &Path::new("metadata"))),
+                UpdatePart::Metadata => errors.append(self.validate(new)),
+                UpdatePart::Fields | UpdatePart::Stable => {}
             }
         }
+        errors
     }
 
     fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {

@@ -1,10 +1,11 @@
 //! The strategy of kinds with few rules: the generic one, with functions for defaults, validation and warnings.
 
 use crate::Status;
-use crate::field_errors::ErrorList;
+use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::object_or_insert;
 use crate::json::{Map, Value, json};
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, UpdatePart};
+use crate::registry::meta;
 use crate::registry::prepare::reset_all_but_status;
 use crate::registry::strategy::{Strategy, StrategyContext};
 
@@ -33,8 +34,10 @@ pub(super) struct KindStrategy {
     pub drop_status: fn(&mut Value, &Value),
     /// Kind-specific validation of a new object among others.
     pub check_among_others: fn(&Value, &StrategyContext<'_>) -> ErrorList,
-    /// Drops what clients cannot set.
-    pub drop_fields: fn(&mut Value),
+    /// Drops what clients cannot set in a new object (`None`) or an update (the old object).
+    pub drop_fields: fn(&mut Value, Option<&Value>),
+    /// Creations without a name get a random one.
+    pub random_name: bool,
     /// Returns warnings for a new object (`None`) or an update (the old object).
     pub warn: fn(&Value, Option<&Value>) -> Vec<String>,
     /// Returns warnings for a write to the status.
@@ -56,7 +59,8 @@ impl KindStrategy {
             check_status: |_, _| ErrorList::new(),
             drop_status: |_, _| {},
             check_among_others: |_, _| ErrorList::new(),
-            drop_fields: |_| {},
+            drop_fields: |_, _| {},
+            random_name: false,
             warn: |_, _| Vec::new(),
             warn_status: |_| Vec::new(),
         }
@@ -133,8 +137,15 @@ impl KindStrategy {
 
     /// Adds a function that drops what clients cannot set.
     #[must_use]
-    pub(crate) const fn drop_with(mut self, drop_fields: fn(&mut Value)) -> Self {
+    pub(crate) const fn drop_with(mut self, drop_fields: fn(&mut Value, Option<&Value>)) -> Self {
         self.drop_fields = drop_fields;
+        self
+    }
+
+    /// Names objects that are created without a name.
+    #[must_use]
+    pub(crate) const fn with_random_name(mut self) -> Self {
+        self.random_name = true;
         self
     }
 
@@ -187,7 +198,7 @@ impl Strategy for KindStrategy {
 
     fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
         self.rules.prepare_for_create(object, ctx);
-        (self.drop_fields)(object);
+        (self.drop_fields)(object, None);
         self.default(object);
     }
 
@@ -203,14 +214,20 @@ impl Strategy for KindStrategy {
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
-        (self.drop_fields)(new);
+        (self.drop_fields)(new, Some(old));
         self.rules.prepare_for_update(new, old, ctx);
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = self.rules.validate_update(new, old);
-        errors.append((self.check)(new));
-        errors.append((self.check_update)(new, old));
+        let mut errors = ErrorList::new();
+        for part in self.rules.updates.parts() {
+            errors.append(match part {
+                UpdatePart::Changes => meta::validate_update(new, old, &Path::new("metadata")),
+                UpdatePart::Metadata => self.rules.validate(new),
+                UpdatePart::Fields => (self.check)(new),
+                UpdatePart::Stable => (self.check_update)(new, old),
+            });
+        }
         errors
     }
 
@@ -233,6 +250,10 @@ impl Strategy for KindStrategy {
 
     fn warnings_on_status_update(&self, new: &Value) -> Vec<String> {
         (self.warn_status)(new)
+    }
+
+    fn names_new_objects(&self) -> bool {
+        self.random_name
     }
 
     fn allow_create_on_update(&self) -> bool {

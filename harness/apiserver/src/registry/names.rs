@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 pub(crate) use crate::name_formats::{
     config_map_key, dns1035_label, dns1123_label, dns1123_subdomain, dns1123_subdomain_with_underscore, env_var_name,
-    inclusive_range_error, label_value, mask_trailing_dash, path_segment, percent, port_name, port_number,
+    inclusive_range_error, label_value, long_name, mask_trailing_dash, path_segment, percent, port_name, port_number,
     qualified_name, regex_error, wildcard_subdomain,
 };
 use crate::registry::addresses::BAD_ADDRESS;
@@ -18,6 +18,9 @@ pub(crate) enum NameFormat {
     Label,
     /// A valid URL path segment (RBAC roles, legacy event names).
     PathSegment,
+    /// A lowercase RFC 1123 subdomain, judged by `k8s-long-name`: its length is in bytes, and `generateName` is judged
+    /// by the name that is made of it alone.
+    LongName,
     /// An IP address in its canonical form.
     Address,
 }
@@ -42,10 +45,15 @@ pub(crate) fn object_name(rule: NameFormat, value: &str, prefix: bool) -> Vec<St
     if rule == NameFormat::Address {
         return address(value);
     }
+    if rule == NameFormat::LongName {
+        return if prefix { Vec::new() } else { long_name(value) };
+    }
     let value = if prefix { mask_trailing_dash(value) } else { value.into() };
     match rule {
         NameFormat::Label => dns1123_label(&value),
-        NameFormat::Subdomain | NameFormat::PathSegment | NameFormat::Address => dns1123_subdomain(&value),
+        NameFormat::Subdomain | NameFormat::PathSegment | NameFormat::LongName | NameFormat::Address => {
+            dns1123_subdomain(&value)
+        }
     }
 }
 

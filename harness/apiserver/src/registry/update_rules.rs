@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
+use rstest::rstest;
 
 use crate::authn;
 use crate::json::{Value, json};
@@ -464,4 +465,70 @@ fn updates_are_refused_as_upstream_refuses_them() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The order of `Validate…Update` and of the strategies that call it, which is visible in the causes: a label that is
+/// wrong shows where metadata is validated, as a change (`ValidateObjectMetaUpdate`) and as a whole.
+#[rstest]
+#[case("networking.k8s.io/ingressclasses", json!({"spec": {"controller": "a.io/b"}}), json!({"spec": {"controller": "c"}}),
+    &["metadata.labels", "spec.controller", "metadata.labels", "spec.controller"])]
+#[case("networking.k8s.io/ingressclasses", json!({"spec": {"controller": "a.io/b"}}), json!({"spec": {}}),
+    &["metadata.labels", "spec.controller", "metadata.labels", "spec.controller"])]
+#[case("storage.k8s.io/storageclasses", json!({"provisioner": "a"}), json!({"provisioner": ""}),
+    &["metadata.labels", "provisioner", "metadata.labels", "provisioner"])]
+#[case("storage.k8s.io/volumeattributesclasses", json!({"driverName": "a.io", "parameters": {"a": "b"}}),
+    json!({"driverName": "", "parameters": {"a": "b"}}),
+    &["metadata.labels", "driverName", "metadata.labels", "driverName"])]
+#[case("storage.k8s.io/csistoragecapacities", json!({"storageClassName": "a"}), json!({"storageClassName": "_"}),
+    &["metadata.labels", "storageClassName", "metadata.labels", "storageClassName"])]
+#[case("storage.k8s.io/volumeattachments", attachment("a"), attachment("_"), &["metadata.labels", "spec.nodeName", "spec"])]
+#[case("rbac.authorization.k8s.io/clusterrolebindings", binding("ClusterRole", "a"), binding("ClusterRole", ""),
+    &["metadata.labels", "roleRef.name", "metadata.labels", "roleRef"])]
+#[case("node.k8s.io/runtimeclasses", json!({"handler": "a"}), json!({"handler": "_"}),
+    &["metadata.labels", "handler", "metadata.labels", "handler"])]
+#[case("resource.k8s.io/deviceclasses", json!({"spec": {}}), json!({"spec": {"extendedResourceName": "_"}}),
+    &["metadata.labels", "metadata.labels", "spec.extendedResourceName"])]
+#[case("/services", service("10.0.0.7", Some("a/b")), service("10.0.0.7", Some("_")),
+    &["metadata.labels", "spec.loadBalancerClass", "spec.loadBalancerClass", "spec.loadBalancerClass"])]
+fn errors_of_updates_come_in_upstreams_order(
+    #[case] kind: &str,
+    #[case] mut old: Value,
+    #[case] mut new: Value,
+    #[case] expected: &[&str],
+) {
+    let registry = Registry::builtin();
+    let (group, plural) = kind.split_once('/').expect("a group");
+    let found = registry.kinds().find(|found| found.group == group && found.plural == plural).expect("a kind");
+    for object in [&mut old, &mut new] {
+        object["metadata"] = json!({"name": "x", "resourceVersion": "7", "uid": "u"});
+        if found.namespaced {
+            object["metadata"]["namespace"] = json!("n");
+        }
+        found.strategy.default(object);
+    }
+    new["metadata"]["labels"] = json!({"-": "b"});
+    let fields: Vec<String> =
+        found.strategy.validate_update(&new, &old).iter().map(|error| error.field.clone()).collect();
+    assert_eq!(fields, expected);
+}
+
+/// A name by `k8s-long-name` is judged once it is made, and its length is given in bytes.
+#[rstest]
+#[case("/replicationcontrollers", "bytes", &["metadata.name"])]
+#[case("resource.k8s.io/deviceclasses", "bytes", &["metadata.name"])]
+#[case("/limitranges", "characters", &["metadata.generateName", "metadata.name"])]
+fn generated_names(#[case] kind: &str, #[case] unit: &str, #[case] expected: &[&str]) {
+    let registry = Registry::builtin();
+    let (group, plural) = kind.split_once('/').expect("a group");
+    let found = registry.kinds().find(|found| found.group == group && found.plural == plural).expect("a kind");
+    let of_name = |name: &str, prefix: &str| -> Vec<(String, String)> {
+        let object = json!({"metadata": {"name": name, "generateName": prefix, "namespace": "n"}});
+        let errors = found.strategy.validate(&object);
+        let named = errors.iter().filter(|error| error.field.ends_with("ame"));
+        named.map(|error| (error.field.clone(), error.detail.clone())).collect()
+    };
+    let fields: Vec<String> = of_name("_a", "_").into_iter().map(|(field, _)| field).collect();
+    assert_eq!(fields, expected);
+    let long = of_name(&"a".repeat(254), "");
+    assert_eq!(long, [("metadata.name".to_owned(), format!("must be no more than 253 {unit}"))]);
 }

@@ -49,9 +49,11 @@ fn validate(object: &Value) -> ErrorList {
     let spec = spec_of(object);
     let (group, version) = (str_field(spec, "group"), str_field(spec, "version"));
     let (name, wanted) = (metadata::name(object), format!("{version}.{group}"));
-    if name != wanted && names::path_segment(name, false).is_empty() {
-        let why = format!("must be `spec.version+\".\"+spec.group`: {}", go_quote(&wanted));
-        errors.invalid(&Path::new("metadata").child("name"), name, why);
+    for (field, text) in [("generateName", metadata::generate_name(object)), ("name", name)] {
+        if text != wanted && !text.is_empty() && names::path_segment(text, false).is_empty() {
+            let why = format!("must be `spec.version+\".\"+spec.group`: {}", go_quote(&wanted));
+            errors.invalid(&Path::new("metadata").child(field), text, why);
+        }
     }
     match group {
         "" if version != "v1" => {

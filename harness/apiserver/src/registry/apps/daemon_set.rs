@@ -3,16 +3,14 @@
 //! See `pkg/registry/apps/daemonset/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
 use crate::field_errors::{BadValue, ErrorList, Path};
-use crate::json::fields::{
-    drop_zero, non_null, object_mut, object_or_insert, semantic_equal, str_field, value_default,
-};
+use crate::json::fields::{drop_zero, non_null, object_mut, object_or_insert, str_field, value_default};
 use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME, containers, images};
 use crate::printers::format::labels;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::workload::{self, CONTAINERS, METADATA, SPEC, non_negative, number, spec};
 use crate::registry::names::NameFormat;
-use crate::registry::prepare::reset_all_but_status;
+use crate::registry::prepare::{reset_all_but_status, values_equal};
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::{int_or_percent, label_selector, meta};
 
@@ -70,7 +68,7 @@ impl Strategy for DaemonSet {
     fn prepare_for_update(&self, new: &mut Value, old: &Value, _ctx: &StrategyContext<'_>) {
         workload::prepare_update(new, old);
         let before = template_generation(old);
-        let changed = !semantic_equal(spec(new).get("template"), spec(old).get("template"));
+        let changed = !values_equal(new, &["spec", "template"], spec(new).get("template"), spec(old).get("template"));
         set_template_generation(new, before + i64::from(changed));
     }
 

@@ -4,8 +4,7 @@
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{
-    array_field, drop_zero, is_empty_value, non_null, object_or_insert, semantic_equal, str_field, text_default,
-    value_default,
+    array_field, drop_zero, is_empty_value, non_null, object_or_insert, str_field, text_default, value_default,
 };
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -15,6 +14,7 @@ use crate::registry::core::persistent_volume_claim;
 use crate::registry::core::pod::validation;
 use crate::registry::core::workload::{self, CONTAINERS, METADATA, SPEC, non_negative, spec};
 use crate::registry::names::{self, NameFormat};
+use crate::registry::prepare::values_equal;
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::{checks, int_or_percent, label_selector, meta};
 
@@ -89,7 +89,7 @@ impl Strategy for StatefulSet {
         let before = spec(old);
         let keys = |v: &Value| v.as_object().map_or_else(Vec::new, |m| m.keys().cloned().collect::<Vec<_>>());
         let frozen = keys(now).into_iter().chain(keys(before)).filter(|k| !MUTABLE_FIELDS.contains(&k.as_str()));
-        if frozen.into_iter().any(|k| !semantic_equal(now.get(&k), before.get(&k))) {
+        if frozen.into_iter().any(|k| !values_equal(new, &["spec", k.as_str()], now.get(&k), before.get(&k))) {
             let why = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
             errors.forbidden(&SPEC, why);
         }
@@ -218,7 +218,7 @@ fn claim_specs(spec: &Value, errors: &mut ErrorList) {
         let path = all.index(i);
         let path = path.child("spec");
         let claim = claim.get("spec").unwrap_or(&Value::Null);
-        persistent_volume_claim::validate_spec(claim, &path, errors);
+        persistent_volume_claim::validate_spec(claim, false, &path, errors);
     }
 }
 

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use crate::field_errors::{ErrorList, Path};
-use crate::json::fields::{array_field, items_mut, semantic_equal, str_field, text_default};
+use crate::json::fields::{array_field, items_mut, str_field, text_default};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -13,6 +13,7 @@ use crate::registry::addresses;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::meta;
 use crate::registry::names::{self, NameFormat};
+use crate::registry::prepare::values_equal;
 use crate::registry::strategy::Strategy;
 
 /// The resource `endpoints`.
@@ -58,7 +59,7 @@ impl Strategy for Endpoints {
         let mut errors = meta::validate_update(new, old, &METADATA);
         errors.append(meta::validate(new, true, NameFormat::Subdomain, &METADATA));
         // Unchanged subsets are not validated again.
-        if !semantic_equal(new.get("subsets"), old.get("subsets")) {
+        if !values_equal(new, &["subsets"], new.get("subsets"), old.get("subsets")) {
             subsets(new, &mut errors);
         }
         errors

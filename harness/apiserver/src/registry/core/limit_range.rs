@@ -23,7 +23,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 Generic { create_on_update: true, updates: MetadataRules::Whole, ..Generic::NEW },
                 defaults,
             )
-            .check_with(validate),
+            .check_with(validate)
+            .with_random_name(),
         )
 }
 

@@ -4,8 +4,7 @@
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{
-    array_field, non_null, object_mut, object_or_default, object_or_insert, semantic_equal, str_field, text_default,
-    value_default,
+    array_field, non_null, object_mut, object_or_default, object_or_insert, str_field, text_default, value_default,
 };
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -18,6 +17,7 @@ use crate::registry::core::limit_ranger;
 use crate::registry::core::persistent_volume;
 use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::prepare::spec_values_equal;
 use crate::registry::resource_list;
 use crate::registry::strategy::StrategyContext;
 use crate::registry::{checks, default_class, label_selector, names};
@@ -33,10 +33,10 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
             KindStrategy::new(Generic { status: true, updates: MetadataRules::Both, ..Generic::NEW }, defaults)
                 .admit_with(admit_default_class)
                 .check_admission_with(check_admission)
+                .check_new_with(|claim| validate(claim, false))
                 .check_update_with(validate_update)
                 .warn_with(warnings)
                 .with_finalizer(CLAIM_FINALIZER)
-                .check_with(validate)
                 .check_status_with(|new, _| validate_status(new))
                 .drop_with(complete_data_sources),
         )
@@ -149,7 +149,8 @@ pub(in crate::registry) fn spec_warnings(spec: &Value, path: &str) -> Vec<String
 
 /// Validates an update of a claim: `ValidatePersistentVolumeClaimUpdate`.
 fn validate_update(new: &Value, old: &Value) -> ErrorList {
-    let mut errors = ErrorList::new();
+    let in_group = |field: &str| non_null(&old["spec"], field).is_some_and(|at| non_null(at, "apiGroup").is_some());
+    let mut errors = validate(new, in_group("dataSource") || in_group("dataSourceRef"));
     let mut after = new["spec"].clone();
     let mut before = old["spec"].clone();
     let set = |spec: &mut Value, field: &str, value: Option<&Value>| {
@@ -188,7 +189,7 @@ fn validate_update(new: &Value, old: &Value) -> ErrorList {
         }
     }
     let path = Path::new("spec");
-    if !semantic_equal(Some(&after), Some(&before)) {
+    if !spec_values_equal(new, &after, &before) {
         errors.forbidden(
             &path,
             format!(
@@ -231,12 +232,14 @@ pub(in crate::registry) fn unchanged_mode(new: &Value, old: &Value) -> ErrorList
 const ACCESS_MODES: [&str; 4] = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
 
 /// Completes the two fields for the source of a claim's data. References to other namespaces are behind a feature gate
-/// that is off by default, and unknown kinds without a reference are dropped. See
-/// `pkg/api/persistentvolumeclaim/util.go`.
-fn complete_data_sources(claim: &mut Value) {
+/// that is off by default, and unknown kinds without a reference are dropped; both stay in an update of a claim that
+/// has a source. See `pkg/api/persistentvolumeclaim/util.go`.
+fn complete_data_sources(claim: &mut Value, old: Option<&Value>) {
     let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
     let text = |value: &Value, field: &str| str_field(value, field).to_owned();
-    if spec.get("dataSourceRef").is_some_and(|reference| !text(reference, "namespace").is_empty()) {
+    let had = |field: &str| old.is_some_and(|old| non_null(&old["spec"], field).is_some());
+    let is_foreign = |reference: &Value| !str_field(reference, "namespace").is_empty();
+    if spec.get("dataSourceRef").is_some_and(is_foreign) && !had("dataSourceRef") {
         spec.remove("dataSourceRef");
     }
     let set = |spec: &Map, field: &str| spec.get(field).filter(|value| !value.is_null()).cloned();
@@ -245,13 +248,16 @@ fn complete_data_sources(claim: &mut Value) {
             let known = [("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")];
             let group = text(&source, "apiGroup");
             let kind = text(&source, "kind");
-            if known.contains(&(group.as_str(), kind.as_str())) {
+            if known.contains(&(group.as_str(), kind.as_str())) || had("dataSource") || had("dataSourceRef") {
                 spec.insert("dataSourceRef", source);
             } else {
                 spec.remove("dataSource");
             }
         }
-        (None, Some(reference)) => {
+        (None, Some(mut reference)) if !is_foreign(&reference) => {
+            if let Some(reference) = reference.as_object_mut() {
+                reference.remove("namespace");
+            }
             spec.insert("dataSource", reference);
         }
         _ => {}
@@ -259,9 +265,11 @@ fn complete_data_sources(claim: &mut Value) {
 }
 
 /// Validates a `PersistentVolumeClaim`, except for its metadata.
-fn validate(claim: &Value) -> ErrorList {
+///
+/// With `any_group`, groups of data sources are not judged, as for updates of claims that name one.
+fn validate(claim: &Value, any_group: bool) -> ErrorList {
     let mut errors = ErrorList::new();
-    validate_spec(claim.get("spec").unwrap_or(&Value::Null), &Path::new("spec"), &mut errors);
+    validate_spec(claim.get("spec").unwrap_or(&Value::Null), any_group, &Path::new("spec"), &mut errors);
     errors
 }
 
@@ -314,8 +322,8 @@ fn validate_resource_key(name: &str, path: &Path<'_>, errors: &mut ErrorList) ->
     valid
 }
 
-/// Validates the spec of a claim.
-pub(in crate::registry) fn validate_spec(claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the spec of a claim; with `any_group`, not the groups of data sources.
+pub(in crate::registry) fn validate_spec(claim: &Value, any_group: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let modes = array_field(claim, "accessModes");
     let modes_path = path.child("accessModes");
     if modes.is_empty() {
@@ -347,26 +355,28 @@ pub(in crate::registry) fn validate_spec(claim: &Value, path: &Path<'_>, errors:
     {
         errors.not_supported(&path.child("volumeMode"), mode, &["Block", "Filesystem"]);
     }
-    data_sources(claim, path, errors);
+    data_sources(claim, any_group, path, errors);
     validate_class_name(claim, "volumeAttributesClassName", path, errors);
 }
 
-fn data_sources(claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn data_sources(claim: &Value, any_group: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let source = non_null(claim, "dataSource");
     let reference = non_null(claim, "dataSourceRef");
     if let Some(source) = source {
-        data_source(source, &path.child("dataSource"), errors);
+        data_source(source, any_group, &path.child("dataSource"), errors);
     }
     let namespace = reference.map_or("", |reference| str_field(reference, "namespace"));
     if let Some(reference) = reference {
         let path = path.child("dataSourceRef");
-        data_source(reference, &path, errors);
+        data_source(reference, any_group, &path, errors);
         if !namespace.is_empty() {
             checks::format(namespace, names::dns1123_label, &path.child("namespace"), errors);
         }
     }
     let (Some(source), Some(reference)) = (source, reference) else { return };
-    let same = ["apiGroup", "kind", "name"].iter().all(|field| str_field(source, field) == str_field(reference, field));
+    // A group that is empty is another one than one that is missing.
+    let same = ["kind", "name"].iter().all(|field| str_field(source, field) == str_field(reference, field))
+        && non_null(source, "apiGroup") == non_null(reference, "apiGroup");
     // Upstream shows the path of the field, which has no members in JSON.
     let shown = BadValue::Raw("{}".to_owned());
     if !namespace.is_empty() {
@@ -376,7 +386,7 @@ fn data_sources(claim: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn data_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn data_source(source: &Value, any_group: bool, path: &Path<'_>, errors: &mut ErrorList) {
     for field in ["name", "kind"] {
         if str_field(source, field).is_empty() {
             errors.required(&path.child(field), "");
@@ -385,6 +395,9 @@ fn data_source(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let group = str_field(source, "apiGroup");
     let kind = str_field(source, "kind");
     if !group.is_empty() {
+        if any_group {
+            return;
+        }
         checks::format(group, names::dns1123_subdomain, &path.child("apiGroup"), errors);
     } else if kind != "PersistentVolumeClaim" {
         errors.invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
@@ -467,8 +480,48 @@ mod tests {
     #[case::namespace(json!({"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c", "namespace": "n"}}), json!({}))]
     fn data_sources_are_completed(#[case] given: Value, #[case] expected: Value) {
         let mut claim = json!({"spec": given});
-        complete_data_sources(&mut claim);
+        complete_data_sources(&mut claim, None);
         assert_eq!(claim, json!({"spec": expected}));
+    }
+
+    /// An update keeps what a new claim would lose: `dataSourceInUse` and `dataSourceRefInUse`.
+    #[rstest]
+    #[case::foreign(json!({"dataSource": {"kind": "Tape", "name": "t"}}),
+        json!({"dataSource": {"kind": "Tape", "name": "t"}, "dataSourceRef": {"kind": "Tape", "name": "t"}}))]
+    #[case::namespace(json!({"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c", "namespace": "n"}}),
+        json!({"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c", "namespace": "n"}}))]
+    #[case::no_namespace(json!({"dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c", "namespace": ""}}),
+        json!({"dataSource": {"kind": "PersistentVolumeClaim", "name": "c"},
+            "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "c", "namespace": ""}}))]
+    fn data_sources_stay_in_updates(#[case] given: Value, #[case] expected: Value) {
+        let source = json!({"kind": "PersistentVolumeClaim", "name": "c"});
+        let old = json!({"spec": {"dataSource": source, "dataSourceRef": source}});
+        let mut claim = json!({"spec": given});
+        complete_data_sources(&mut claim, Some(&old));
+        assert_eq!(claim, json!({"spec": expected}));
+    }
+
+    /// `allowInvalidAPIGroupInDataSourceOrRef`, and `isDataSourceEqualDataSourceRef`.
+    #[rstest]
+    #[case::known_group(json!({"apiGroup": "a_b"}), json!({"apiGroup": "a_b"}), true, &[])]
+    #[case::new_group(json!({"apiGroup": "a_b"}), json!({"apiGroup": "a_b"}), false,
+        &["spec.dataSource.apiGroup", "spec.dataSourceRef.apiGroup"])]
+    #[case::empty_group(json!({"apiGroup": ""}), json!({}), false, &["spec"])]
+    fn groups_of_data_sources(
+        #[case] source: Value,
+        #[case] reference: Value,
+        #[case] any_group: bool,
+        #[case] expected: &[&str],
+    ) {
+        let [source, reference] = [source, reference].map(|mut at| {
+            at["kind"] = "PersistentVolumeClaim".into();
+            at["name"] = "c".into();
+            at
+        });
+        let claim = json!({"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}},
+            "dataSource": source, "dataSourceRef": reference}});
+        let errors = validate(&claim, any_group);
+        assert_eq!(errors.iter().map(|error| error.field.as_str()).collect::<Vec<_>>(), expected);
     }
 
     #[rstest]
@@ -487,7 +540,7 @@ mod tests {
         ]
     )]
     fn claims_ask_for_something(#[case] spec: Value, #[case] expected: &[&str]) {
-        let errors = validate(&json!({"spec": spec}));
+        let errors = validate(&json!({"spec": spec}), false);
         assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
     }
 
@@ -515,6 +568,9 @@ mod tests {
     fn claim(spec: Value, status: Value) -> Value {
         let mut spec = spec;
         spec["accessModes"] = json!(["ReadWriteOnce"]);
+        if spec.get("resources").is_none() {
+            spec["resources"] = json!({"requests": {"storage": "1Gi"}});
+        }
         json!({"metadata": {"name": "c"}, "spec": spec, "status": status})
     }
 

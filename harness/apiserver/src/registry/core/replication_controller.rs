@@ -58,7 +58,7 @@ impl Strategy for ReplicationController {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        let mut errors = meta::validate(object, true, NameFormat::Subdomain, &METADATA);
+        let mut errors = meta::validate(object, true, NameFormat::LongName, &METADATA);
         validate_spec(spec(object), &mut errors);
         errors
     }

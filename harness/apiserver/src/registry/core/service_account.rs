@@ -32,7 +32,7 @@ fn warnings(account: &Value, old: Option<&Value>) -> Vec<String> {
 }
 
 /// Reduces the secrets of a service account to their names. See `pkg/registry/core/serviceaccount/strategy.go`.
-fn keep_names_of_secrets(account: &mut Value) {
+fn keep_names_of_secrets(account: &mut Value, _old: Option<&Value>) {
     let secrets = account.get_mut("secrets").and_then(Value::as_array_mut);
     for secret in secrets.into_iter().flatten().filter_map(Value::as_object_mut) {
         secret.retain(|field, _| field.as_str() == "name");

@@ -8,10 +8,13 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, default_class, text};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::default_class::INGRESS_CLASS;
-use crate::registry::generic::{Generation, Generic};
+use crate::registry::generic::{Generation, Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::networking::reference::typed_reference;
 use crate::registry::{checks, names};
+
+const RULES: Generic =
+    Generic { generation: Generation::Spec, namespaced: false, updates: MetadataRules::ChangesFirst, ..Generic::NEW };
 
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -20,11 +23,13 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("networking.k8s.io", "v1", "ingressclasses", "IngressClass", "io.k8s.api.networking.v1.IngressClass")
         .cluster()
         .hash("l/iqIbDgFyQ=")
-        .rules(
-            KindStrategy::new(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }, defaults)
-                .check_with(validate)
-                .check_update_with(|new, old| checks::unchanged(new, old, &["spec", "controller"])),
-        )
+        .rules(KindStrategy::new(RULES, defaults).check_with(validate).check_update_with(|new, old| {
+            // A text, which is empty if it is missing.
+            let of = |class: &Value| Value::from(str_field(spec_of(class), "controller"));
+            let mut errors = ErrorList::new();
+            checks::validate_immutable(Some(&of(new)), Some(&of(old)), &SPEC.child("controller"), &mut errors);
+            errors
+        }))
         .columns(COLUMNS)
 }
 

@@ -1,7 +1,7 @@
 //! `networking.k8s.io/v1` `IPAddress`. See `pkg/registry/networking/ipaddress/strategy.go` and
 //! `pkg/apis/networking/validation/validation.go`.
 
-use crate::field_errors::{ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{non_null, spec_of, str_field};
 use crate::json::{Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -10,6 +10,7 @@ use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::checks;
 use crate::registry::generic::Generic;
 use crate::registry::names::{self, NameFormat};
+use crate::registry::prepare::values_equal;
 use crate::registry::strategy::Strategy;
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -59,9 +60,19 @@ impl Strategy for IpAddress {
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         let mut errors = self.validate(new);
         errors.append(RULES.validate_update(new, old));
-        let now = spec_of(new).get("parentRef");
-        let before = spec_of(old).get("parentRef");
-        checks::validate_immutable(now, before, &SPEC.child("parentRef"), &mut errors);
+        let (now, before) = (non_null(spec_of(new), "parentRef"), non_null(spec_of(old), "parentRef"));
+        if !values_equal(new, &["spec", "parentRef"], now, before) {
+            let shown = now.map_or_else(
+                || "null".to_owned(),
+                |now| {
+                    let text = |field: &str| Value::from(str_field(now, field));
+                    let (group, resource) = (text("group"), text("resource"));
+                    let (namespace, name) = (text("namespace"), text("name"));
+                    format!("{{\"Group\":{group},\"Resource\":{resource},\"Namespace\":{namespace},\"Name\":{name}}}")
+                },
+            );
+            errors.invalid(&SPEC.child("parentRef"), BadValue::Raw(shown), checks::IMMUTABLE_MESSAGE);
+        }
         errors
     }
 

@@ -24,7 +24,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                     unconditional: false,
                     create_on_update: true,
                     namespaced: false,
-                    updates: MetadataRules::Both,
+                    updates: MetadataRules::ObjectFirst,
                     ..Generic::NEW
                 },
                 |_| {},

@@ -10,8 +10,12 @@ use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::names::{self, NameFormat};
 
 /// The rules of roles and role bindings.
-pub(super) const STRATEGY: Generic =
-    Generic { create_on_update: true, names: NameFormat::PathSegment, updates: MetadataRules::Both, ..Generic::NEW };
+pub(super) const STRATEGY: Generic = Generic {
+    create_on_update: true,
+    names: NameFormat::PathSegment,
+    updates: MetadataRules::ObjectFirst,
+    ..Generic::NEW
+};
 
 /// Defaults of `RoleBinding` and `ClusterRoleBinding`.
 pub(super) fn default_binding(map: &mut Map) {

@@ -5,10 +5,19 @@ use crate::json::Value;
 use crate::json::fields::{array_field, non_null, spec_of};
 use crate::printers::column::NAME_AND_AGE;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::generic::{Generation, Generic};
+use crate::registry::generic::{Generation, Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
+use crate::registry::names::NameFormat;
 use crate::registry::resource::claim_spec::{MOST, configuration, for_items, selectors};
 use crate::registry::resource_names;
+
+const RULES: Generic = Generic {
+    generation: Generation::Spec,
+    namespaced: false,
+    names: NameFormat::LongName,
+    updates: MetadataRules::MetadataFirst,
+    ..Generic::NEW
+};
 
 const SPEC: Path<'static> = Path::new("spec");
 
@@ -17,10 +26,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", "io.k8s.api.resource.v1.DeviceClass")
         .cluster()
         .hash("Yk2PTc1Ybxk=")
-        .rules(
-            KindStrategy::new(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }, |_| {})
-                .check_with(validate),
-        )
+        .rules(KindStrategy::new(RULES, |_| {}).check_with(validate))
         .columns(NAME_AND_AGE)
 }
 

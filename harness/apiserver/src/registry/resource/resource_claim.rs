@@ -6,7 +6,7 @@ use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{items, joined};
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource::claim_spec::{self, access, claim_spec};
 use crate::registry::resource::claim_status;
@@ -20,12 +20,15 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .status_without_metadata()
         .hash("wgAZaHcZxUg=")
         .rules(
-            KindStrategy::new(Generic { status: true, ..Generic::NEW }, defaults)
-                .check_new_with(validate)
-                .check_among_others_with(validate_access)
-                .check_update_with(claim_spec::spec_stays)
-                .check_status_with(claim_status::validate)
-                .drop_status_with(claim_status::drop_deallocated),
+            KindStrategy::new(
+                Generic { status: true, updates: MetadataRules::MetadataFirst, ..Generic::NEW },
+                defaults,
+            )
+            .check_new_with(validate)
+            .check_among_others_with(validate_access)
+            .check_update_with(claim_spec::spec_stays)
+            .check_status_with(claim_status::validate)
+            .drop_status_with(claim_status::drop_deallocated),
         )
         .columns(COLUMNS)
 }

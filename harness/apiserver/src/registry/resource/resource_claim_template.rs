@@ -5,7 +5,7 @@ use crate::json::fields::{object_mut, spec_of};
 use crate::json::{Map, Value};
 use crate::printers::column::NAME_AND_AGE;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource::claim_spec::{self, access, claim_spec};
 use crate::registry::resource::resource_claim;
@@ -25,8 +25,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     )
     .hash("TuzjC49aUfM=")
     .rules(
-        KindStrategy::new(Generic::NEW, defaults)
-            .check_new_with(validate)
+        KindStrategy::new(Generic { updates: MetadataRules::ObjectFirst, ..Generic::NEW }, defaults)
+            .check_with(validate)
             .check_among_others_with(validate_access)
             .check_update_with(claim_spec::spec_stays),
     )

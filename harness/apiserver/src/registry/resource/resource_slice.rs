@@ -438,7 +438,7 @@ pub(super) fn binding_conditions(device: &Value, path: &Path<'_>, errors: &mut E
 }
 
 /// Drops the fields whose feature gates are off by default.
-fn drop_disabled_fields(object: &mut Value) {
+fn drop_disabled_fields(object: &mut Value, _old: Option<&Value>) {
     let devices = object.pointer_mut("/spec/devices").and_then(Value::as_array_mut);
     for device in devices.into_iter().flatten().filter_map(Value::as_object_mut) {
         device.remove("nodeAllocatableResourceMappings");

@@ -22,10 +22,13 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     )
     .hash("xeVl+2Ly1kE=")
     .rules(
-        KindStrategy::new(Generic { unconditional: false, updates: MetadataRules::Both, ..Generic::NEW }, |_| {})
-            .check_with(validate)
-            .check_update_with(validate_update)
-            .warn_with(warnings),
+        KindStrategy::new(
+            Generic { unconditional: false, updates: MetadataRules::ObjectFirst, ..Generic::NEW },
+            |_| {},
+        )
+        .check_with(validate)
+        .check_update_with(validate_update)
+        .warn_with(warnings),
     )
 }
 

@@ -11,7 +11,7 @@ use crate::printers::format::default_class;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::node_selector::deprecated_label;
 use crate::registry::default_class::STORAGE_CLASS;
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::{parameters, provisioner};
 use crate::registry::{checks, names};
@@ -23,10 +23,13 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .short(&["sc"])
         .hash("K+m6uJwbjGY=")
         .rules(
-            KindStrategy::new(Generic { namespaced: false, ..Generic::NEW }, defaults)
-                .check_with(validate)
-                .check_update_with(validate_update)
-                .warn_with(warnings),
+            KindStrategy::new(
+                Generic { namespaced: false, updates: MetadataRules::ObjectFirst, ..Generic::NEW },
+                defaults,
+            )
+            .check_with(validate)
+            .check_update_with(validate_update)
+            .warn_with(warnings),
         )
         .columns(COLUMNS)
 }

@@ -9,7 +9,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::flag;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::persistent_volume;
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::csi_driver_name;
 use crate::registry::{checks, names};
@@ -24,7 +24,13 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .hash("tJx/ezt6UDU=")
         .rules(
             KindStrategy::new(
-                Generic { status: true, unconditional: false, namespaced: false, ..Generic::NEW },
+                Generic {
+                    status: true,
+                    unconditional: false,
+                    namespaced: false,
+                    updates: MetadataRules::Whole,
+                    ..Generic::NEW
+                },
                 defaults,
             )
             .check_with(validate)

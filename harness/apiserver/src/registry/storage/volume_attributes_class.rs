@@ -6,7 +6,7 @@ use crate::json::Value;
 use crate::json::fields::semantic_equal;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::generic::Generic;
+use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::{parameters, provisioner};
 
@@ -23,8 +23,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .short(&["vac"])
     .hash("tIjydgKBC5w=")
     .rules(
-        KindStrategy::new(Generic { namespaced: false, ..Generic::NEW }, |_| {})
-            .check_new_with(validate)
+        KindStrategy::new(Generic { namespaced: false, updates: MetadataRules::ChangesFirst, ..Generic::NEW }, |_| {})
+            .check_with(validate)
             .check_update_with(validate_update),
     )
     .columns(COLUMNS)
@@ -38,7 +38,6 @@ fn validate_update(new: &Value, old: &Value) -> ErrorList {
             errors.forbidden(&Path::new(field), format!("updates to {field} are forbidden."));
         }
     }
-    errors.append(validate(new));
     errors
 }
 

@@ -214,7 +214,12 @@ fn claim(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         return;
     };
     template_metadata::validate(template, &path.child("metadata"), errors);
-    persistent_volume_claim::validate_spec(template.get("spec").unwrap_or(&Value::Null), &path.child("spec"), errors);
+    persistent_volume_claim::validate_spec(
+        template.get("spec").unwrap_or(&Value::Null),
+        false,
+        &path.child("spec"),
+        errors,
+    );
 }
 
 /// Validates the name of an ephemeral volume's claim, which combines the names of pod and volume.
