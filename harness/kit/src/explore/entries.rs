@@ -2,7 +2,7 @@
 
 use crate::expect::world::Key;
 use crate::expect::{BrokenPromise, Run};
-use crate::transcript::by_object::STARTS;
+use crate::transcript::by_object::{STARTS, STOPPED, STOPS};
 use crate::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedRequest, TranscriptEntry};
 
 /// Returns the changes of a resource's objects by `actor`.
@@ -49,6 +49,12 @@ pub fn has_failed(exchange: &Exchange) -> bool {
 #[must_use]
 pub fn is_start(entry: &TranscriptEntry) -> bool {
     matches!(&entry.what, EntryKind::Note(text) if text == STARTS)
+}
+
+/// Returns true for the notes that the controllers are asked to stop, and that they have stopped.
+#[must_use]
+pub fn is_stop(entry: &TranscriptEntry) -> bool {
+    matches!(&entry.what, EntryKind::Note(text) if text == STOPS || text == STOPPED)
 }
 
 /// Returns true for the note that all controllers start, or the one that sent `request`.

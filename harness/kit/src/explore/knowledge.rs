@@ -38,6 +38,8 @@ pub struct Sighting<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Reading<'a> {
     position: usize,
+    /// The time of the reply.
+    at: Duration,
     /// The request.
     seq: usize,
     state: Option<&'a RecordedJson>,
@@ -197,7 +199,7 @@ impl<'a> Knowledge<'a> {
             _ => return,
         };
         let object = self.object(key);
-        self.readings[object].push(Reading { position, seq: entry.seq, state });
+        self.readings[object].push(Reading { position, at: reply.at, seq: entry.seq, state });
     }
 
     /// Notes the reply to a list: the state of each object of the resource at the revision.
@@ -284,13 +286,31 @@ impl<'a> Knowledge<'a> {
         self.keys.get(key).map_or_else(Vec::new, |object| self.read_states(*object, window).collect())
     }
 
+    /// Returns the states of an object in the replies to GET requests that the sender of a request got in the window,
+    /// in the order of the replies.
+    #[must_use]
+    pub fn live_reads(&self, key: &Key, window: WorkWindow) -> Vec<Option<&'a RecordedJson>> {
+        let Some(object) = self.keys.get(key).copied() else { return Vec::new() };
+        let begin = self.entries.get(window.begin).map_or(Duration::ZERO, |entry| entry.at);
+        let is_live = |reading: &&Reading<'a>| {
+            let entry = self.entries.get(reading.seq).map(|entry| &entry.what);
+            let is_get = matches!(entry, Some(EntryKind::Request(exchange)) if exchange.request.verb == "get");
+            is_get && reading.at >= begin
+        };
+        self.read_in(object, window).filter(is_live).map(|reading| reading.state).collect()
+    }
+
     fn read_states(&self, object: usize, window: WorkWindow) -> impl Iterator<Item = Option<&'a RecordedJson>> {
-        let sender = self.entries.get(window.seq).map(Attributed::actor);
-        let read = self.readings[object].iter().filter(move |reading| {
-            let reader = self.entries.get(reading.seq).map(Attributed::actor);
-            (window.begin..=window.seq).contains(&reading.position) && reader == sender
-        });
-        read.map(|reading| reading.state)
+        self.read_in(object, window).map(|reading| reading.state)
+    }
+
+    /// Returns the replies about an object that the sender of a request got in the window.
+    fn read_in(&self, object: usize, window: WorkWindow) -> impl Iterator<Item = &Reading<'a>> {
+        let client = |seq: usize| self.entries.get(seq).map(|entry| (entry.actor(), replica(entry)));
+        let sender = client(window.seq);
+        self.readings[object].iter().filter(move |reading| {
+            (window.begin..=window.seq).contains(&reading.position) && client(reading.seq) == sender
+        })
     }
 
     /// Returns true if the present state of an object is among those that the sender of a request may have had in mind.
@@ -423,6 +443,12 @@ impl<'a> Knowledge<'a> {
     #[must_use]
     pub fn started(&self, seq: usize) -> usize {
         self.entries[..seq.min(self.entries.len())].iter().rposition(is_start).unwrap_or_default()
+    }
+
+    /// Returns the number of entries before a time.
+    #[must_use]
+    pub fn position_at(&self, time: Duration) -> usize {
+        self.entries.partition_point(|entry| entry.at < time)
     }
 
     /// Returns the history as the informers of a replica show it, with the entries of the transcript in between.

@@ -17,6 +17,10 @@ use super::{Actor, Attributed as _, Change, EntryKind, Exchange, TranscriptEntry
 
 /// The note of the runner when it starts the subject in the middle of a run.
 pub const STARTS: &str = "the controllers start";
+/// The note that the controllers are asked to stop.
+pub const STOPS: &str = "the controllers are asked to stop";
+/// The note that they have stopped.
+pub const STOPPED: &str = "the controllers have stopped";
 
 /// Entries closer together than this belong to the same paragraph.
 const MOMENT: Duration = Duration::from_secs(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plumbline::transcript::by_object::STARTS;
+use plumbline::transcript::by_object::{STARTS, STOPPED};
 
 use super::model::Band;
 
@@ -40,7 +40,7 @@ fn read(text: &str) -> HarnessNote<'_> {
         HarnessNote::Start
     } else if text.starts_with("the controllers crash") {
         HarnessNote::Crash
-    } else if text == "the controllers have stopped" {
+    } else if text == STOPPED {
         HarnessNote::Stop
     } else if text.starts_with("the server is out for ") {
         HarnessNote::Outage

@@ -15,7 +15,7 @@ use plumbline::fixture::{
     Action, Check, CheckKind, Control, Fault, Fixture, StepKind, UserRequest, WatchFault, time_text,
 };
 use plumbline::time::{self, Clock, settle};
-use plumbline::transcript::by_object::STARTS;
+use plumbline::transcript::by_object::{STARTS, STOPPED, STOPS};
 use plumbline::transcript::redact::{at as moment, seconds};
 use plumbline::transcript::{Agents, RecordedJson};
 use plumbline_apiserver::faults::Faults;
@@ -665,7 +665,7 @@ impl<'a> FixtureRun<'a> {
         match control {
             Control::Start => self.start(),
             Control::Stop => {
-                self.note("the controllers are asked to stop");
+                self.note(STOPS);
                 *self.end.borrow_mut() = None;
                 self.monitor.ended();
                 let running = self.running.take();
@@ -673,7 +673,7 @@ impl<'a> FixtureRun<'a> {
                     Some(mut running) => running.stop().await,
                     None => Ok(()),
                 };
-                self.note("the controllers have stopped");
+                self.note(STOPPED);
                 stopped.map_err(|why| RunError::Stop(why.into()))
             }
             Control::Crash => {

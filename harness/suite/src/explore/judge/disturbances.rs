@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plumbline::expect::requests;
 use plumbline::expect::world::Key;
-use plumbline::explore::entries::is_start;
+use plumbline::explore::entries::{is_start, is_stop};
 use plumbline::rules::queue::backoff;
 use plumbline::rules::recorder::SENDING;
 use plumbline::transcript::{Actor, Attributed as _, Exchange, RecordedReply, TranscriptEntry};
@@ -120,18 +120,36 @@ pub(super) fn lost_with_memory(entries: &[TranscriptEntry]) -> bool {
     let times: Vec<Duration> = failed.map(|(entry, _)| entry.at).collect();
     let (Some(first), Some(last)) = (times.first(), times.last()) else { return false };
     let period = *first..=last.saturating_add(SENDING);
-    entries.iter().any(|entry| is_start(entry) && period.contains(&entry.at))
+    entries.iter().any(|entry| (is_start(entry) || is_stop(entry)) && period.contains(&entry.at))
+}
+
+/// Returns true if the history stops the controllers for good with work to do: before all their informers have had a
+/// first list, while a request other than about Events has no reply, or in an instant with news.
+pub(super) fn ends_at_work(explored: ExploredRun<'_>) -> bool {
+    let entries = explored.until_quiet();
+    let started = entries.iter().rposition(is_start).unwrap_or_default();
+    let Some(stop) = entries[started..].iter().find(|entry| is_stop(entry)) else { return false };
+    let lists = explored.knowledge.first_lists(None);
+    let last = lists.into_iter().rfind(|(started, _)| *started <= stop.seq);
+    let is_informed = last.is_some_and(|(_, informed)| informed.is_some_and(|at| at < stop.at));
+    let is_open = |(entry, exchange): (&TranscriptEntry, &Exchange)| {
+        let is_work = exchange.request.verb != "watch" && exchange.request.resource != "events";
+        let has_reply = exchange.reply.as_ref().is_some_and(|reply| reply.at < stop.at);
+        entry.actor().is_subject() && is_work && !has_reply
+    };
+    let has_news = explored.knowledge.sightings_between(stop.at, stop.at) > 0;
+    !is_informed || has_news || requests(&entries[started..stop.seq]).any(is_open)
 }
 
 #[cfg(test)]
 mod tests {
-    use plumbline::transcript::by_object::STARTS;
+    use plumbline::transcript::by_object::{STARTS, STOPPED, STOPS};
     use plumbline::transcript::{RecordedRequest, Transcript};
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::explore::judge::testing::{History, exchange};
+    use crate::explore::judge::testing::{History, exchange, judged_by};
 
     fn node() -> Value {
         json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}})
@@ -156,7 +174,7 @@ mod tests {
     #[case::while_it_waits_to_send_again(12, true)]
     #[case::before_the_failure(9, false)]
     #[case::after_the_last_try(133, false)]
-    fn a_restart_may_lose_events(#[case] at: u64, #[case] lost: bool) {
+    fn an_end_may_lose_events(#[case] at: u64, #[case] lost: bool, #[values(STARTS, STOPS, STOPPED)] ends: &str) {
         let transcript = Transcript::new();
         let request = |at: u64| {
             let create = RecordedRequest {
@@ -167,7 +185,7 @@ mod tests {
             let reply = RecordedReply { lost: true, ..RecordedReply::new(Duration::from_secs(at), 201) };
             exchange(&transcript, Duration::from_secs(at), "ttl-controller", create, reply);
         };
-        let note = || transcript.note(Duration::from_secs(at), STARTS);
+        let note = || transcript.note(Duration::from_secs(at), ends);
         if at < 10 {
             note();
         }
@@ -176,5 +194,40 @@ mod tests {
             note();
         }
         assert_eq!(lost_with_memory(&transcript.entries()), lost);
+    }
+
+    /// The list of nodes has its reply at `listed`, the controllers are asked to stop at 5 s, and may start again.
+    /// A write begins at 3 s and has its reply at `written`.
+    #[rstest]
+    #[case::in_time(2, 4, false, false)]
+    #[case::listed_too_late(6, 4, false, true)]
+    #[case::written_too_late(2, 6, false, true)]
+    #[case::they_start_again(6, 6, true, false)]
+    fn controllers_may_end_at_work(
+        #[case] listed: u64,
+        #[case] written: u64,
+        #[case] starts: bool,
+        #[case] found: bool,
+    ) {
+        let transcript = Transcript::new();
+        let secs = Duration::from_secs;
+        let list = |at: u64, listed: u64| {
+            let request =
+                RecordedRequest { verb: "list".to_owned(), resource: "nodes".to_owned(), ..RecordedRequest::default() };
+            let reply = RecordedReply { revision: Some(1), ..RecordedReply::new(secs(listed), 200) };
+            exchange(&transcript, secs(at), "shared-informers", request, reply);
+        };
+        list(0, listed);
+        let update =
+            RecordedRequest { verb: "update".to_owned(), resource: "nodes".to_owned(), ..RecordedRequest::default() };
+        exchange(&transcript, secs(3), "ttl-controller", update, RecordedReply::new(secs(written), 200));
+        transcript.note(secs(5), STOPS);
+        transcript.note(secs(7), STOPPED);
+        if starts {
+            transcript.note(secs(9), STARTS);
+            list(9, 9);
+        }
+        let at_work = judged_by("ttl", &transcript, Vec::new(), |_, _, explored| ends_at_work(explored));
+        assert_eq!(at_work, found);
     }
 }

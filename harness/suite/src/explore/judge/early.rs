@@ -1,10 +1,16 @@
 //! Oracle `early`: no pod is evicted or collected without a reason that the controller could know.
 //!
-//! - `PodGC` touches a pod of a node that was missing or out of service in a state that it could have in mind. It marks
-//!   an orphan only after its node was missing for 40 s and a live read did not find it.
-//! - Taint eviction deletes a pod whose stay was limited, and over, in such a state.
+//! - `PodGC` touches a pod of a node only if the last live read of the node in the same work did not find it, or found
+//!   it out of service. It marks an orphan only after its node was missing for 40 s.
+//! - Taint eviction deletes a pod whose stay was limited, and over, in a state that it could have in mind. It does not
+//!   if the last live read of the node before the deletion says that the pod may stay; and a pod that came to its node
+//!   when the taints were known already is deleted only after such a read.
 //!
-//! Pure. Sources: `pkg/controller/podgc/gc_controller.go`, `pkg/controller/tainteviction/taint_eviction.go`.
+//! Pure. Sources: `pkg/controller/podgc/gc_controller.go` (`discoverDeletedNodes` reads a node before its pods are
+//! orphans; `gcTerminating` reads the cache alone, which kubernetes/kubernetes#142331 is about and rule G-057 forbids),
+//! `pkg/controller/tainteviction/taint_eviction.go` (`handleNodeUpdate` stores the taints that `handlePodUpdate` meets;
+//! 1.36 reads no node live, which kubernetes/kubernetes#119862 and #139992 are about, #140198 adds the read, and rule
+//! I-N3 demands it).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,25 +19,25 @@ use plumbline::expect::world::{Key, ObjectStates};
 use plumbline::expect::{line, requests};
 use plumbline::explore::breach::Breach;
 use plumbline::explore::entries::{changes, key_of_request};
-use plumbline::explore::knowledge::{KnownStep, Sighting, View};
+use plumbline::explore::knowledge::{Knowledge, KnownStep, Sighting, View};
 use plumbline::explore::work::WorkWindow;
 use plumbline::fixture::{Controller, Fixture};
 use plumbline::metadata;
 use plumbline::rules::nodes::NodeState;
 use plumbline::rules::pods::{DISRUPTION_TARGET, condition, is_terminated};
 use plumbline::rules::quarantine::{DELETION_BY_POD_GC, QUARANTINE, THRESHOLD};
-use plumbline::rules::taints::toleration_limit_of;
-use plumbline::transcript::{Actor, Attributed as _, EntryKind, Exchange, TranscriptEntry};
+use plumbline::rules::taints::{toleration_limit_of, toleration_limit_on};
+use plumbline::transcript::{Actor, Attributed as _, Change, EntryKind, Exchange, RecordedJson, TranscriptEntry};
 use serde_json::{Value, json};
 
 use super::breaches::of_change;
-use super::known::{ReplacedStates, node_key, node_states, pod_states, took_effect};
+use super::known::{ReplacedStates, last_read, node_key, pod_states, took_effect};
 use crate::explore::run::explored::ExploredRun;
 
 /// The oracle.
 const ORACLE: &str = "early";
 
-/// Returns the first pod that `PodGC` fails or deletes without a reason.
+/// Returns the first pod that `PodGC` fails or deletes although no live read of its node gave a reason.
 pub(super) fn collection(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
     if !fixture.controllers.contains(&Controller::PodGc) {
         return Vec::new();
@@ -41,12 +47,14 @@ pub(super) fn collection(fixture: &Fixture, _: &ObjectStates, explored: Explored
         let old = change.old.as_deref()?;
         let node = old["spec"]["nodeName"].as_str().filter(|name| !name.is_empty())?;
         let window = explored.knowledge.window(change.request?);
-        let is_lost = |state: &NodeState| matches!(state, NodeState::Missing | NodeState::OutOfService);
-        if threshold && is_terminated(old) || node_states(explored.knowledge, node, window).iter().any(is_lost) {
-            return None;
-        }
+        let why = match last_read(explored.knowledge, node, window) {
+            _ if threshold && is_terminated(old) => return None,
+            Some(NodeState::Missing | NodeState::OutOfService) => return None,
+            Some(NodeState::There) => "found it in service",
+            None => "has had no reply",
+        };
         let text = format!(
-            "podgc changes pods/{} at {:?}, and all that it could know of nodes/{node} is that it is there",
+            "podgc changes pods/{} at {:?}, and its last live read of nodes/{node} {why}",
             change.name, entry.at
         );
         Some(of_change(ORACLE, change, "podgc".to_owned(), entry.at, text))
@@ -54,8 +62,8 @@ pub(super) fn collection(fixture: &Fixture, _: &ObjectStates, explored: Explored
     found.into_iter().collect()
 }
 
-/// Returns the first orphan that `PodGC` marks although no live read of its node failed, or before the node was missing
-/// for 40 s, as far as the controller could know.
+/// Returns the first orphan that `PodGC` marks although the last live read did not find its node missing, or before the
+/// node was missing for 40 s, as far as the controller could know.
 pub(super) fn unconfirmed(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
     if !fixture.controllers.contains(&Controller::PodGc) {
         return Vec::new();
@@ -74,9 +82,7 @@ pub(super) fn unconfirmed(fixture: &Fixture, _: &ObjectStates, explored: Explore
             let seen = explored.knowledge.sightings(&key, replica);
             seen.filter(|sighting| (started..=entry.seq).contains(&sighting.position))
         };
-        let is_new = |position: usize| position > window.begin;
-        let is_confirmed = explored.knowledge.replies(&key, window).iter().any(Option::is_none)
-            || seen().any(|sighting| is_new(sighting.position) && sighting.state.is_none());
+        let is_confirmed = last_read(explored.knowledge, node, window) == Some(NodeState::Missing);
         let begin = explored.entries.get(started).filter(|_| started > 0).map_or(Duration::ZERO, |start| start.at);
         let missing = match seen().find(|sighting| sighting.state.is_none()) {
             Some(sighting) => Some(sighting.at),
@@ -84,7 +90,7 @@ pub(super) fn unconfirmed(fixture: &Fixture, _: &ObjectStates, explored: Explore
         };
         let is_over = missing.is_some_and(|since| since + QUARANTINE <= entry.at + explored.record.tolerance);
         let why = match (is_confirmed, is_over) {
-            (false, _) => format!("no live read of nodes/{node} was answered 404 before"),
+            (false, _) => format!("the last live read of nodes/{node} before was not answered 404"),
             (true, false) => format!("nodes/{node} was missing since {missing:?}, as far as it could know"),
             (true, true) => return None,
         };
@@ -117,6 +123,8 @@ struct KnownDeadline {
     at: Duration,
     /// The time at which the pod may be evicted; `None`: it may stay.
     due: Option<Duration>,
+    /// True if the pod came to its node when the taints were known already: the scheduler may know that they are gone.
+    needs_read: bool,
 }
 
 /// The deadlines of the pods of a known world, by uid.
@@ -125,17 +133,33 @@ struct KnownDeadlines {
     world: ObjectStates,
     of_pod: BTreeMap<String, Vec<KnownDeadline>>,
     replaced_states: ReplacedStates,
+    arrivals: Arrivals,
+    /// The holder of the lease.
+    leader: Option<Value>,
 }
 
 impl KnownDeadlines {
-    fn new(begin: &ObjectStates) -> Self {
+    /// Begins with controllers whose informers have all their first lists at `synced`.
+    fn new(begin: &ObjectStates, synced: Duration) -> Self {
         let replaced_states = ReplacedStates::default();
-        Self { world: begin.without_objects(), of_pod: BTreeMap::new(), replaced_states }
+        let arrivals = Arrivals { synced, ..Arrivals::default() };
+        Self { world: begin.without_objects(), of_pod: BTreeMap::new(), replaced_states, arrivals, leader: None }
+    }
+
+    /// Records a change of the lease. The controllers of a new leader begin with it.
+    fn lease_changes(&mut self, change: &Change, at: Duration) {
+        let leader = change.new.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone());
+        if self.leader != leader {
+            self.leader = leader;
+            self.arrivals.begin(at);
+            self.of_pod.values_mut().flatten().for_each(|deadline| deadline.needs_read = false);
+        }
     }
 
     /// Records the state of an object that an informer shows.
     fn put(&mut self, key: &Key, sighting: &Sighting<'_>) {
         self.replaced_states.note(key, self.world.get(key), sighting.at);
+        self.arrivals.note(key, self.world.get(key), sighting);
         self.world.put(key.clone(), sighting.state.cloned());
     }
 
@@ -143,15 +167,20 @@ impl KnownDeadlines {
     fn update(&mut self, is_concerned: impl Fn(&Value) -> bool, position: usize, now: Duration) {
         for (_, pod) in self.world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
             let replaced = self.replaced_states.toleration_limit(pod);
+            let is_late = self.arrivals.is_late(pod);
             let deadlines = self.of_pod.entry(metadata::uid(pod).unwrap_or_default().to_owned()).or_default();
             let running = deadlines.last().and_then(|last| last.due);
             let replaced = replaced.filter(|_| running.is_none());
             if let Some(limit) = replaced {
-                deadlines.push(KnownDeadline { position, at: now, due: Some(now.saturating_add(limit)) });
+                let due = Some(now.saturating_add(limit));
+                deadlines.push(KnownDeadline { position, at: now, due, needs_read: false });
             }
             // A state that does not outlast its instant may remain unseen.
             let before = deadlines.iter().rposition(|deadline| deadline.at < now).unwrap_or_default();
-            let possible = deadlines[before..].iter().filter_map(|deadline| deadline.due).min();
+            let possible = deadlines[before..].iter().filter(|deadline| deadline.due.is_some());
+            // A countdown that goes on keeps its origin.
+            let needs_read = is_late && possible.clone().all(|deadline| deadline.needs_read);
+            let possible = possible.filter_map(|deadline| deadline.due).min();
             let due = if let Some(limit) = toleration_limit_of(&self.world, pod) {
                 possible.into_iter().chain([now.saturating_add(limit)]).min()
             } else {
@@ -159,19 +188,112 @@ impl KnownDeadlines {
                 let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
                 possible.filter(|_| !self.world.all("nodes").any(|(key, _)| key.name == node))
             };
-            if due != running || replaced.is_some() || deadlines.is_empty() {
-                deadlines.push(KnownDeadline { position, at: now, due });
+            let is_same = |last: &KnownDeadline| (last.due, last.needs_read) == (due, needs_read);
+            if replaced.is_some() || !deadlines.last().is_some_and(is_same) {
+                deadlines.push(KnownDeadline { position, at: now, due, needs_read });
             }
         }
     }
 
-    /// Returns true if the stay of a pod was over at `now` in a state of this window.
-    fn is_over(&self, uid: &str, window: WorkWindow, now: Duration) -> bool {
+    /// Returns the deadlines of a pod that were over at `now` in a state of this window.
+    fn over(&self, uid: &str, window: WorkWindow, now: Duration) -> impl Iterator<Item = (Duration, &KnownDeadline)> {
         let deadlines = self.of_pod.get(uid).map_or(&[][..], Vec::as_slice);
         let ends = deadlines.iter().skip(1).map(|next| next.position).chain([usize::MAX]);
-        let mut in_window = deadlines.iter().zip(ends).filter(|(_, end)| *end > window.begin);
-        in_window.any(|(deadline, _)| deadline.due.is_some_and(|due| due <= now))
+        let in_window = deadlines.iter().zip(ends).filter(move |(_, end)| *end > window.begin);
+        in_window.filter_map(move |(deadline, _)| Some((deadline.due.filter(|due| *due <= now)?, deadline)))
     }
+
+    /// Returns true if a pod may be evicted at `now`, by what was known in this window.
+    ///
+    /// The replies to live reads of nodes do not tell which pod they are for. Only if no other pod of the node can be
+    /// evicted at that time are they all for this one, and the last decides.
+    fn allows(&self, pod: &Value, knowledge: &Knowledge<'_>, window: WorkWindow, now: Duration) -> bool {
+        let uid = metadata::uid(pod).unwrap_or_default();
+        let Some(due) = self.over(uid, window, now).map(|(due, _)| due).min() else { return false };
+        let cached = self.over(uid, window, now).any(|(_, deadline)| !deadline.needs_read);
+        let Some(node) = pod["spec"]["nodeName"].as_str() else { return cached };
+        // The first try begins with the deadline, and its read may take long.
+        let begin = window.begin.min(knowledge.position_at(due));
+        let tries = WorkWindow { begin, ..window };
+        let reads = knowledge.live_reads(&node_key(node), tries);
+        let confirms = |read: Option<&RecordedJson>| read.is_none_or(|node| toleration_limit_on(node, pod).is_some());
+        if self.has_other(uid, node, tries, now) {
+            return cached || reads.into_iter().any(confirms);
+        }
+        reads.last().map_or(cached, |read| confirms(*read))
+    }
+
+    /// Returns true if another pod of the node can be evicted in this window.
+    fn has_other(&self, uid: &str, node: &str, window: WorkWindow, now: Duration) -> bool {
+        let others = self.arrivals.pods.iter().filter(|(other, on)| *other != uid && on.node == node);
+        let mut there = others.filter(|(_, on)| on.gone.is_none_or(|gone| gone > window.begin));
+        there.any(|(other, _)| self.over(other, window, now).next().is_some())
+    }
+}
+
+/// A pod on a node, as an informer shows it.
+#[derive(Debug)]
+struct PodOnNode {
+    node: String,
+    since: Duration,
+    /// Number of entries before the moment at which the informer shows that it is gone.
+    gone: Option<usize>,
+}
+
+/// When pods came to their nodes, and taints to nodes.
+#[derive(Debug, Default)]
+struct Arrivals {
+    /// The time before which the controllers act on nothing.
+    synced: Duration,
+    /// The time since which a node always had `NoExecute` taints, by name.
+    taints: BTreeMap<String, Duration>,
+    /// The pods by uid.
+    pods: BTreeMap<String, PodOnNode>,
+}
+
+impl Arrivals {
+    /// Records the state of an object that an informer shows after `old`.
+    fn note(&mut self, key: &Key, old: Option<&RecordedJson>, sighting: &Sighting<'_>) {
+        let uid = |object: Option<&RecordedJson>| object.and_then(|it| metadata::uid(it)).map(str::to_owned);
+        let is_same = uid(old) == uid(sighting.state);
+        let now = sighting.at.max(self.synced);
+        if key.resource == "nodes" {
+            if !is_same || !sighting.state.is_some_and(|node| has_no_execute(node)) {
+                self.taints.remove(&key.name);
+            }
+            if sighting.state.is_some_and(|node| has_no_execute(node)) {
+                self.taints.entry(key.name.clone()).or_insert(now);
+            }
+            return;
+        }
+        if let Some(gone) = uid(old).filter(|_| !is_same).and_then(|uid| self.pods.get_mut(&uid)) {
+            gone.gone = Some(sighting.position);
+        }
+        let node = sighting.state.and_then(|pod| pod["spec"]["nodeName"].as_str()).filter(|name| !name.is_empty());
+        if let Some((uid, node)) = uid(sighting.state).zip(node) {
+            let on = PodOnNode { node: node.to_owned(), since: now, gone: None };
+            self.pods.entry(uid).or_insert(on).gone = None;
+        }
+    }
+
+    /// Records that the controllers begin at this moment: they meet all taints and pods at once.
+    fn begin(&mut self, at: Duration) {
+        self.synced = self.synced.max(at);
+        let pods = self.pods.values_mut().map(|on| &mut on.since);
+        self.taints.values_mut().chain(pods).for_each(|since| *since = at);
+    }
+
+    /// Returns true if the pod came to its node when the taints there were known already. News of the same instant may
+    /// be read in any order.
+    fn is_late(&self, pod: &Value) -> bool {
+        let on = metadata::uid(pod).and_then(|uid| self.pods.get(uid));
+        on.is_some_and(|on| self.taints.get(&on.node).is_some_and(|since| *since < on.since))
+    }
+}
+
+/// Returns true if a node has a taint that evicts pods.
+fn has_no_execute(node: &Value) -> bool {
+    node["spec"]["taints"].as_array().into_iter().flatten().any(|taint| taint["effect"] == "NoExecute")
 }
 
 /// Returns the first eviction of a pod that may stay on its node, as far as the controller could know.
@@ -184,10 +306,12 @@ pub(super) fn eviction(fixture: &Fixture, begin: &ObjectStates, explored: Explor
 }
 
 fn early_eviction(replica: Option<u8>, begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<Breach> {
-    let mut deadlines = KnownDeadlines::new(begin);
+    let mut synced = explored.knowledge.first_lists(replica).into_iter();
+    let mut first_lists = || synced.next().and_then(|(_, at)| at).unwrap_or(Duration::MAX);
+    let mut deadlines = KnownDeadlines::new(begin, first_lists());
     for step in explored.knowledge.steps(replica, View::Possible) {
         match step {
-            KnownStep::Starts(_) => deadlines = KnownDeadlines::new(begin),
+            KnownStep::Starts(_) => deadlines = KnownDeadlines::new(begin, first_lists()),
             KnownStep::Sees(key, sighting) => {
                 if !matches!(key.resource.as_str(), "pods" | "nodes") {
                     continue;
@@ -201,7 +325,14 @@ fn early_eviction(replica: Option<u8>, begin: &ObjectStates, explored: ExploredR
                 deadlines.update(is_concerned, sighting.position, sighting.at);
             }
             KnownStep::Entry(entry) => {
-                let EntryKind::Request(exchange) = &entry.what else { continue };
+                let exchange = match &entry.what {
+                    EntryKind::Request(exchange) => exchange,
+                    EntryKind::Change(change) if change.resource == "leases" => {
+                        deadlines.lease_changes(change, entry.at);
+                        continue;
+                    }
+                    EntryKind::Change(_) | EntryKind::Note(_) => continue,
+                };
                 let breach = is_eviction(entry, exchange, replica, explored)
                     .then(|| early(&deadlines, entry, exchange, explored));
                 if let Some(breach) = breach.flatten() {
@@ -231,9 +362,9 @@ fn early(
     let window = explored.knowledge.window(entry.seq);
     let known = explored.knowledge.states(&key_of_request(&exchange.request)?, window);
     let wanted = exchange.request.body.as_deref().and_then(|body| body["preconditions"]["uid"].as_str());
-    let pods = known.iter().flatten().filter_map(|pod| metadata::uid(pod));
-    let mut pods = pods.filter(|uid| wanted.is_none_or(|wanted| wanted == *uid));
-    if pods.any(|uid| deadlines.is_over(uid, window, entry.at + explored.record.tolerance)) {
+    let is_meant = |pod: &&RecordedJson| wanted.is_none_or(|wanted| metadata::uid(pod) == Some(wanted));
+    let now = entry.at + explored.record.tolerance;
+    if known.into_iter().flatten().filter(is_meant).any(|pod| deadlines.allows(pod, explored.knowledge, window, now)) {
         return None;
     }
     let name = exchange.request.name.clone().unwrap_or_default();
@@ -242,7 +373,11 @@ fn early(
         resource: "pods".to_owned(),
         kind: "eviction".to_owned(),
         at: entry.at,
-        text: format!("pods/{name} is evicted at {:?}, and may stay in each state that was known", entry.at),
+        text: format!(
+            "pods/{name} is evicted at {:?}, and may stay in each state that was known, or needed a live read of its \
+             node that confirms its taints",
+            entry.at
+        ),
         expected: json!({ "exists": format!("pods/{name}") }),
     })
 }
@@ -286,35 +421,61 @@ mod tests {
     fn podgc_has_a_reason(#[case] node: Option<Value>, #[case] reason: &str, #[case] found: &[&str]) {
         let objects: Vec<Value> = [pod("Running", "")].into_iter().chain(node).collect();
         let mut history = History::new(&objects);
+        history.reads(60, Actor::PodGc, "nodes/a");
         let failed = pod("Failed", reason);
         history.writes(60, Actor::PodGc, "patch pods/p/status", json!({"status": {}}), Some(failed));
         assert_eq!(judged("podgc", history), found);
     }
 
+    /// The node of a terminating pod recovers, which no informer shows, at one of these moments, and is read at others.
     #[rstest]
-    #[case::recovered_at_once(60, true, &[])]
-    #[case::recovered_before(50, true, &["early · pods · podgc"])]
-    #[case::and_no_informer_shows_it(50, false, &[])]
-    fn a_recovery_counts_once_it_is_known(#[case] at: u64, #[case] is_seen: bool, #[case] found: &[&str]) {
+    #[case::after_the_read(&["read", "recovers"], &[])]
+    #[case::before_the_read(&["recovers", "read"], &["early · pods · podgc"])]
+    #[case::between_two_reads(&["read", "recovers", "read"], &["early · pods · podgc"])]
+    #[case::before_the_last_read_it_is_lost_again(&["recovers", "read", "is lost", "read"], &[])]
+    #[case::without_a_read(&[], &["early · pods · podgc"])]
+    #[case::a_read_that_fails(&["fails"], &["early · pods · podgc"])]
+    #[case::a_read_of_the_cycle_before(&["read", "later"], &["early · pods · podgc"])]
+    fn the_last_live_read_of_a_node_decides(#[case] moments: &[&str], #[case] found: &[&str]) {
         let mut history = History::new(&[node("False", OUT_OF_SERVICE), pod("Failed", "")]);
-        history.happens_unseen(at, "nodes/a", Some(node("True", OUT_OF_SERVICE)));
-        if is_seen {
-            history.informs(at, "nodes/a");
+        let mut at = 60;
+        for moment in moments {
+            match *moment {
+                "read" => history.reads(at, Actor::PodGc, "nodes/a"),
+                "fails" => history.fails(at, Actor::PodGc, "get nodes/a", 500),
+                "recovers" => history.happens_unseen(at, "nodes/a", Some(node("True", OUT_OF_SERVICE))),
+                "is lost" => history.happens_unseen(at, "nodes/a", Some(node("False", OUT_OF_SERVICE))),
+                _ => at += 20,
+            }
         }
-        history.writes(60, Actor::PodGc, "delete pods/p", json!({}), None);
+        history.writes(at, Actor::PodGc, "delete pods/p", json!({}), None);
         assert_eq!(judged("podgc", history), found);
     }
 
-    /// A node goes at 20 s, and its pod is marked at `marked`, with a live read before it if `asks`.
+    /// Another controller's read says nothing to `PodGC`.
+    #[test]
+    fn a_read_is_known_to_its_reader_alone() {
+        let mut history = History::new(&[node("False", OUT_OF_SERVICE), pod("Failed", "")]);
+        history.reads(60, Actor::TaintEviction, "nodes/a");
+        history.writes(60, Actor::PodGc, "delete pods/p", json!({}), None);
+        assert_eq!(judged("podgc", history), ["early · pods · podgc"]);
+    }
+
+    /// A node goes at 20 s, and its pod is marked at `marked`, with a live read before it if `asks`. The node may be back
+    /// before it, which no informer shows.
     #[rstest]
-    #[case::after_the_quarantine(60, true, &[])]
-    #[case::a_second_early(59, true, &["early · pods · orphan"])]
-    #[case::without_a_live_read(60, false, &["early · pods · orphan"])]
-    fn orphans_are_confirmed(#[case] marked: u64, #[case] asks: bool, #[case] found: &[&str]) {
+    #[case::after_the_quarantine(60, true, false, &[])]
+    #[case::a_second_early(59, true, false, &["early · pods · orphan"])]
+    #[case::without_a_live_read(60, false, false, &["early · pods · podgc", "early · pods · orphan"])]
+    #[case::the_read_finds_it(60, true, true, &["early · pods · podgc", "early · pods · orphan"])]
+    fn orphans_are_confirmed(#[case] marked: u64, #[case] asks: bool, #[case] is_back: bool, #[case] found: &[&str]) {
         let mut history = History::new(&[node("True", "x"), pod("Running", "")]);
         history.happens(20, "nodes/a", None);
+        if is_back {
+            history.happens_unseen(marked, "nodes/a", Some(node("True", "x")));
+        }
         if asks {
-            history.fails(marked, Actor::PodGc, "get nodes/a", 404);
+            history.reads(marked, Actor::PodGc, "nodes/a");
         }
         let orphan = pod("Failed", DELETION_BY_POD_GC);
         let body = json!({"status": orphan["status"]});
@@ -376,6 +537,59 @@ mod tests {
         }
         history.writes(evicted, Actor::TaintEviction, "delete pods/p", json!({}), None);
         assert_eq!(judged("taint-eviction", history), found);
+    }
+
+    /// Pods come to a node whose taint was known since the start, and `moments` follow. The taint may have gone, which no
+    /// informer shows. Then the pod `p` is evicted.
+    #[rstest]
+    #[case::confirmed(&["bound", "read"], &[])]
+    #[case::without_a_read(&["bound"], &["early · pods · eviction"])]
+    #[case::a_read_that_fails(&["bound", "fails"], &["early · pods · eviction"])]
+    #[case::the_taint_is_gone(&["bound", "untainted", "read"], &["early · pods · eviction"])]
+    #[case::another_taint_is_left(&["bound", "another effect", "read"], &["early · pods · eviction"])]
+    #[case::the_node_is_gone(&["bound", "no node", "read"], &[])]
+    #[case::the_taint_is_back(&["bound", "untainted", "read", "tainted", "read"], &[])]
+    #[case::it_goes_between_two_reads(&["bound", "read", "untainted", "read"], &["early · pods · eviction"])]
+    #[case::with_the_start(&["starts", "bound"], &[])]
+    #[case::with_a_new_leader(&["bound", "leader"], &[])]
+    #[case::either_read_may_be_for_the_other_pod(&["bound", "other", "read", "untainted", "read"], &[])]
+    #[case::no_read_is_right_for_two(&["bound", "other", "untainted", "read"], &["early · pods · eviction"])]
+    fn a_pod_that_comes_after_the_taint_needs_a_live_read(#[case] moments: &[&str], #[case] found: &[&str]) {
+        let mut history = History::new(&[node("True", "k")]);
+        let intolerant = |name: &str| {
+            let mut pod = pod("Running", "");
+            pod["spec"] = json!({"nodeName": "a"});
+            pod["metadata"]["name"] = json!(name);
+            pod["metadata"]["uid"] = json!(format!("uid of {name}"));
+            Some(pod)
+        };
+        let mut weaker = node("True", "k");
+        weaker["spec"]["taints"][0]["effect"] = json!("NoSchedule");
+        for moment in moments {
+            match *moment {
+                "bound" => history.happens(60, "pods/p", intolerant("p")),
+                "other" => history.happens(60, "pods/q", intolerant("q")),
+                "read" => history.reads(60, Actor::TaintEviction, "nodes/a"),
+                "fails" => history.fails(60, Actor::TaintEviction, "get nodes/a", 500),
+                "another effect" => history.happens_unseen(60, "nodes/a", Some(weaker.clone())),
+                "untainted" => history.happens_unseen(60, "nodes/a", Some(node_without_taints())),
+                "tainted" => history.happens_unseen(60, "nodes/a", Some(node("True", "k"))),
+                "no node" => history.happens_unseen(60, "nodes/a", None),
+                "leader" => history.happens_unseen(60, "leases.coordination.k8s.io/l", Some(lease())),
+                _ => history.starts(60),
+            }
+        }
+        history.writes(60, Actor::TaintEviction, "delete pods/p", json!({}), None);
+        assert_eq!(judged("taint-eviction", history), found);
+    }
+
+    fn node_without_taints() -> Value {
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}})
+    }
+
+    fn lease() -> Value {
+        json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": "l", "namespace": "default"}, "spec": {"holderIdentity": "replica-1"}})
     }
 
     #[test]

@@ -30,10 +30,21 @@ pub(super) fn is_custom(key: &Key) -> bool {
     key.group.contains('.') && !key.group.ends_with(".k8s.io")
 }
 
-/// Returns the states of a node that the sender of a request may have had in mind.
+/// Returns the states of a node that the sender of a request may have had in mind: that of its last live read in the
+/// window, or, without one, those that its informers showed.
 pub(super) fn node_states(knowledge: &Knowledge<'_>, node: &str, window: WorkWindow) -> Vec<NodeState> {
-    let states = knowledge.states(&node_key(node), window);
-    states.into_iter().map(|state| state.map_or(NodeState::Missing, |node| NodeState::of(node))).collect()
+    let read = last_read(knowledge, node, window);
+    let states = || knowledge.states(&node_key(node), window).into_iter().map(node_state).collect();
+    read.map_or_else(states, |state| vec![state])
+}
+
+/// Returns the state of a node in the last live read of it that the sender of a request made in the window.
+pub(super) fn last_read(knowledge: &Knowledge<'_>, node: &str, window: WorkWindow) -> Option<NodeState> {
+    knowledge.live_reads(&node_key(node), window).last().copied().map(node_state)
+}
+
+fn node_state(node: Option<&RecordedJson>) -> NodeState {
+    node.map_or(NodeState::Missing, |node| NodeState::of(node))
 }
 
 /// The states of pods and nodes that news of the same instant replaced. News of pods and of nodes come on connections

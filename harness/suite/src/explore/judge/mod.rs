@@ -37,7 +37,7 @@ use plumbline::explore::breach::{ALIVE, Breach, END_STATE, FRESH};
 use plumbline::fixture::Fixture;
 use plumbline::rules::budgets::BUDGETS;
 
-use self::disturbances::is_seen_late;
+use self::disturbances::{ends_at_work, is_seen_late};
 use self::known::is_custom;
 use self::models::MODEL;
 use crate::explore::histories::facts::stays_uninformed;
@@ -166,7 +166,11 @@ pub fn judge(reference: &ReferenceRun, explored: ExploredRun<'_>) -> OracleVerdi
             _ => {}
         }
     }
-    breaches.retain(|breach| !is_late_owner(breach, explored));
+    let is_unfinished = ends_at_work(explored);
+    breaches.retain(|breach| {
+        let is_of_end = [END_STATE, FRESH, MODEL].contains(&breach.oracle.as_str());
+        !(is_late_owner(breach, explored) || is_of_end && is_unfinished)
+    });
     OracleVerdict { breaches, diverged, unfit: None }
 }
 

@@ -227,6 +227,15 @@ impl History {
         exchange(&self.transcript, secs(at), agent(&actor), Self::request(what, json!({})), reply);
     }
 
+    /// A controller reads the present state of an object, such as `nodes/a`, or learns that there is none.
+    pub(super) fn reads(&self, at: u64, actor: Actor, target: &str) {
+        let object = self.world.get(&parse_target(target).0);
+        let status = if object.is_some() { 200 } else { 404 };
+        let reply = RecordedReply { body: object.cloned(), ..RecordedReply::new(secs(at), status) };
+        let request = Self::request(&format!("get {target}"), json!({}));
+        exchange(&self.transcript, secs(at), agent(&actor), request, reply);
+    }
+
     /// A controller sends a request that is refused.
     pub(super) fn fails(&self, at: u64, actor: Actor, what: &str, status: u16) {
         exchange(
