@@ -8,6 +8,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
@@ -207,7 +208,7 @@ impl Clock {
 ///
 /// If the operating system cannot create the runtime.
 pub fn run_virtual<F: Future>(future: F) -> std::io::Result<F::Output> {
-    run_paused(tokio::runtime::Builder::new_current_thread().enable_time(), future)
+    run_paused(tokio::runtime::Builder::new_current_thread().enable_time(), Box::pin(future))
 }
 
 /// As [`run_virtual`], with sockets and signals.
@@ -219,10 +220,13 @@ pub fn run_virtual<F: Future>(future: F) -> std::io::Result<F::Output> {
 ///
 /// If the operating system cannot create the runtime.
 pub fn run_virtual_with_io<F: Future>(future: F) -> std::io::Result<F::Output> {
-    run_paused(tokio::runtime::Builder::new_current_thread().enable_all(), future)
+    run_paused(tokio::runtime::Builder::new_current_thread().enable_all(), Box::pin(future))
 }
 
-fn run_paused<F: Future>(builder: &mut tokio::runtime::Builder, future: F) -> std::io::Result<F::Output> {
+/// A future of any type: the runtime's loop, thousands of instructions, is compiled once for all of them.
+type AnyFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+fn run_paused<T>(builder: &mut tokio::runtime::Builder, future: AnyFuture<'_, T>) -> std::io::Result<T> {
     // Otherwise each runtime of a process draws other first branches of `tokio::select!`. tokio has this function only
     // with `--cfg tokio_unstable`.
     #[cfg(tokio_unstable)]
@@ -249,6 +253,7 @@ fn run_paused<F: Future>(builder: &mut tokio::runtime::Builder, future: F) -> st
 ///
 /// If the operating system cannot create the runtime.
 pub fn run_wall<F: Future>(future: F) -> std::io::Result<F::Output> {
+    let future: AnyFuture<'_, F::Output> = Box::pin(future);
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(future))
 }
 
