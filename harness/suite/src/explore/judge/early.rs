@@ -240,7 +240,7 @@ struct PodOnNode {
     gone: Option<usize>,
 }
 
-/// When pods came to their nodes, and taints to nodes.
+/// The times at which pods came to their nodes, and taints to nodes.
 #[derive(Debug, Default)]
 struct Arrivals {
     /// The time before which the controllers act on nothing.
@@ -461,8 +461,8 @@ mod tests {
         assert_eq!(judged("podgc", history), ["early · pods · podgc"]);
     }
 
-    /// A node goes at 20 s, and its pod is marked at `marked`, with a live read before it if `asks`. The node may be back
-    /// before it, which no informer shows.
+    /// A node goes at 20 s, and its pod is marked at `marked`, with a live read before it if `asks`. The node may be
+    /// back before it, which no informer shows.
     #[rstest]
     #[case::after_the_quarantine(60, true, false, &[])]
     #[case::a_second_early(59, true, false, &["early · pods · orphan"])]
@@ -539,8 +539,8 @@ mod tests {
         assert_eq!(judged("taint-eviction", history), found);
     }
 
-    /// Pods come to a node whose taint was known since the start, and `moments` follow. The taint may have gone, which no
-    /// informer shows. Then the pod `p` is evicted.
+    /// Pods come to a node whose taint was known since the start, and `moments` follow. The taint may have gone, which
+    /// no informer shows. Then the pod `p` is evicted.
     #[rstest]
     #[case::confirmed(&["bound", "read"], &[])]
     #[case::without_a_read(&["bound"], &["early · pods · eviction"])]
