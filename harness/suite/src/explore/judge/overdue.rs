@@ -54,6 +54,8 @@ struct Stays {
     /// not outlast it may remain unseen.
     news: (Duration, BTreeSet<(String, String)>),
     replaced: ReplacedStates,
+    /// The instant of the last requests of the controller, and the last time of their replies.
+    sent: (Duration, Duration),
 }
 
 /// Returns pods that were evicted later than their tolerations allow, or not at all.
@@ -72,6 +74,7 @@ fn late_eviction(begin: &ObjectStates, explored: ExploredRun<'_>) -> Option<Brea
         gone: BTreeSet::new(),
         news: (Duration::ZERO, BTreeSet::new()),
         replaced: ReplacedStates::default(),
+        sent: (Duration::ZERO, Duration::ZERO),
     };
     let mut stays = nothing();
     let end = explored.observation.quiet_at;
@@ -144,6 +147,8 @@ impl Stays {
         let is_concerned = |pod: &Value| {
             if resource == "nodes" { pod["spec"]["nodeName"] == name } else { metadata::name(pod) == name }
         };
+        // The controller may have seen the news of an instant before its requests in that instant.
+        let delayed = if self.sent.0 == now { self.sent.1 } else { Duration::ZERO };
         for (_, pod) in self.world.all("pods").filter(|(_, pod)| is_concerned(pod)) {
             let uid = metadata::uid(pod).unwrap_or_default().to_owned();
             let live = !metadata::is_terminating(pod) && !self.gone.contains(&uid);
@@ -158,7 +163,7 @@ impl Stays {
                     // The countdown of a state that did not outlast the instant may go on, unless the pod goes at once.
                     let longest = met.iter().copied().flatten().filter(|_| !limit.is_zero()).max();
                     let limit = longest.map_or(limit, |longest| longest.max(limit));
-                    let new = Stay { since: now, limit, failures: 0, delayed: Duration::ZERO };
+                    let new = Stay { since: now, limit, failures: 0, delayed };
                     if met.contains(&None) {
                         self.of_pod.remove(&uid);
                     }
@@ -193,6 +198,8 @@ impl Stays {
     fn note(&mut self, entry: &TranscriptEntry, exchange: &Exchange) {
         self.notice();
         let replied = exchange.reply.as_ref().map_or(Duration::MAX, |reply| reply.at);
+        let earlier = if self.sent.0 == entry.at { self.sent.1 } else { Duration::ZERO };
+        self.sent = (entry.at, earlier.max(replied));
         for stay in self.of_pod.values_mut().filter(|stay| stay.due() <= replied) {
             stay.delayed = stay.delayed.max(replied);
         }
@@ -271,6 +278,23 @@ mod tests {
         if tainted > 60 {
             history.happens(tainted, "nodes/a", both());
         }
+        assert_eq!(is_late(history, evicted), late);
+    }
+
+    /// The informer shows at 60 s, after a request of that instant, that a pod came to a node whose taint it does not
+    /// tolerate. The request begins at `asked`, and its reply comes at 100 s.
+    #[rstest]
+    #[case::in_time(60, 115, false)]
+    #[case::late(60, 116, true)]
+    #[case::a_request_before_the_news(50, 115, true)]
+    fn a_request_of_the_instant_of_the_news_may_be_for_them(
+        #[case] asked: u64,
+        #[case] evicted: u64,
+        #[case] late: bool,
+    ) {
+        let mut history = History::new(&[node(&["x"])]);
+        history.asks(asked, Actor::TaintEviction, "patch pods/p/status", 100 - asked);
+        history.happens(60, "pods/p", Some(pod()));
         assert_eq!(is_late(history, evicted), late);
     }
 
