@@ -31,8 +31,7 @@ fn what_a_program_passes_that_does_nothing_is_in_its_list() {
     let passed = idle::passed(&tried, 2).expect("nothing is written");
     let file = repository().join("fixtures").join(idle::FILE);
     let text = fs::read_to_string(&file).expect("the file");
-    let mut listed: BTreeSet<String> =
-        text.lines().filter_map(|line| line.strip_prefix("- ")).map(str::to_owned).collect();
+    let mut listed = idle::load(&file).unwrap_or_else(|problems| panic!("\n{problems}"));
     assert_eq!(text, idle::text(&listed), "run `cargo run -p xtask -- idle`");
     let id_of = |fixture: &Fixture| fixture.id.clone();
     assert!(listed.is_subset(&all_fixtures().iter().map(id_of).collect()), "run `cargo run -p xtask -- idle`");
