@@ -82,19 +82,19 @@ upstream *ARGS:
 
 # mutate the controllers and check that the fixtures notice (report in target/mutants/mutants.md; resumes after an interruption)
 mutants *ARGS:
-    cargo run --manifest-path harness/mutants/Cargo.toml -- mutants "$@"
+    cargo run -p plumbline-mutants -- mutants "$@"
 
 # reintroduce upstream's own bugs one at a time and check that the fixtures notice (report in target/mutants/bugs.md)
 bugs *ARGS:
-    cargo run --manifest-path harness/mutants/Cargo.toml -- bugs "$@"
+    cargo run -p plumbline-mutants -- bugs "$@"
 
 # put in the mistakes of harness/mutants/semantic.toml one at a time: just semantic --explore 1m
 semantic *ARGS:
-    cargo run --manifest-path harness/mutants/Cargo.toml -- semantic "$@"
+    cargo run -p plumbline-mutants -- semantic "$@"
 
 # the same with mistakes written without knowledge of fixtures and oracles: just fresh --from fresh2.toml
 fresh *ARGS:
-    cargo run --manifest-path harness/mutants/Cargo.toml -- fresh "$@"
+    cargo run -p plumbline-mutants -- fresh "$@"
 
 # regenerate the tables of Kubernetes' types: just codegen --kubernetes PATH
 codegen *ARGS:

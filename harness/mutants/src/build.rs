@@ -35,7 +35,7 @@ overflow-checks = true
 
 /// The configuration: `.cargo/mutants.toml`, which cargo-mutants reads too, and `harness/mutants/survivors.toml`.
 #[derive(Debug, Deserialize)]
-pub struct Config {
+pub(crate) struct Config {
     examine_globs: Vec<String>,
     #[serde(default)]
     exclude_globs: Vec<String>,
@@ -51,16 +51,16 @@ struct Survivors {
 
 /// A mutant that no fixture can catch.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Survivor {
+pub(crate) struct Survivor {
     /// Its name without the line; `*` matches any text.
-    pub name: String,
+    pub(crate) name: String,
     /// The reason.
-    pub reason: String,
+    pub(crate) reason: String,
 }
 
 impl Config {
     /// Reads both files.
-    pub fn load(repository: &Path) -> Result<Self, Failure> {
+    pub(crate) fn load(repository: &Path) -> Result<Self, Failure> {
         let mut config: Self = toml::from_str(&fs::read_to_string(repository.join(".cargo/mutants.toml"))?)?;
         let survivors = fs::read_to_string(repository.join("harness/mutants/survivors.toml")).unwrap_or_default();
         config.survivors = toml::from_str::<Survivors>(&survivors)?.survivor;
@@ -68,7 +68,7 @@ impl Config {
     }
 
     /// Returns the reason why a mutant of this name may survive.
-    pub fn reason(&self, name: &str) -> Option<&str> {
+    pub(crate) fn reason(&self, name: &str) -> Option<&str> {
         self.survivors.iter().find(|known| matches(&known.name, name)).map(|known| known.reason.as_str())
     }
 
@@ -92,28 +92,28 @@ fn matches(glob: &str, text: &str) -> bool {
 }
 
 /// Prefix of the names of bugs.
-pub const BUG: &str = "bug ";
+pub(crate) const BUG: &str = "bug ";
 /// Prefix of the names of semantic mutants.
-pub const SEMANTIC: &str = "semantic ";
+pub(crate) const SEMANTIC: &str = "semantic ";
 /// Prefix of the names of mutants that were written without a look at the fixtures.
-pub const FRESH: &str = "fresh ";
+pub(crate) const FRESH: &str = "fresh ";
 
 /// A mutant or bug that can be switched on.
 #[derive(Clone, Debug)]
-pub struct Subject {
+pub(crate) struct Subject {
     /// Its number, from 1.
-    pub id: usize,
+    pub(crate) id: usize,
     /// Its name: file, function, operation, and an index if several mutants have the same name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its location: `file:line`.
-    pub place: String,
+    pub(crate) place: String,
 }
 
 /// All subjects, and the files that hold them.
 #[derive(Default)]
-pub struct Tree {
+pub(crate) struct Tree {
     /// In order of their numbers, from 1.
-    pub subjects: Vec<Subject>,
+    pub(crate) subjects: Vec<Subject>,
     files: BTreeMap<String, Source>,
 }
 
@@ -123,18 +123,18 @@ struct Source {
 }
 
 /// The result of a build.
-pub struct Built {
+pub(crate) struct Built {
     /// The program.
-    pub program: PathBuf,
+    pub(crate) program: PathBuf,
     /// The subjects that compile.
-    pub subjects: Vec<Subject>,
+    pub(crate) subjects: Vec<Subject>,
     /// Number of subjects that do not compile.
-    pub unviable: usize,
+    pub(crate) unviable: usize,
 }
 
 impl Tree {
     /// Finds the mutants of the files that the configuration selects.
-    pub fn of_mutants(repository: &Path, config: &Config) -> Result<Self, Failure> {
+    pub(crate) fn of_mutants(repository: &Path, config: &Config) -> Result<Self, Failure> {
         let mut tree = Self { subjects: Vec::new(), files: BTreeMap::new() };
         for path in tracked(repository)?.into_iter().filter(|path| config.examines(path)) {
             let text = fs::read_to_string(repository.join(&path))?;
@@ -156,7 +156,7 @@ impl Tree {
     }
 
     /// Adds handwritten bugs, with `prefix` before their names.
-    pub fn add(&mut self, repository: &Path, prefix: &str, bugs: &[Bug]) -> Result<(), Failure> {
+    pub(crate) fn add(&mut self, repository: &Path, prefix: &str, bugs: &[Bug]) -> Result<(), Failure> {
         for bug in bugs {
             // A sample leaves gaps.
             let id = self.subjects.iter().map(|subject| subject.id).max().unwrap_or_default() + 1;
@@ -178,7 +178,7 @@ impl Tree {
     }
 
     /// Keeps `number` subjects: of those that `is_known` accepts the ones with the smallest hash of `seed` and name.
-    pub fn sample(&mut self, number: usize, seed: u64, is_known: impl Fn(&Subject) -> bool) {
+    pub(crate) fn sample(&mut self, number: usize, seed: u64, is_known: impl Fn(&Subject) -> bool) {
         let hash = |subject: &Subject| {
             let mut hasher = DefaultHasher::new();
             (seed, &subject.name).hash(&mut hasher);
@@ -195,7 +195,7 @@ impl Tree {
     }
 
     /// Copies the repository, inserts the subjects, leaves out those that do not compile, and builds.
-    pub fn build(mut self, repository: &Path, work: &Path) -> Result<Built, Failure> {
+    pub(crate) fn build(mut self, repository: &Path, work: &Path) -> Result<Built, Failure> {
         let copy = work.join("tree");
         self.copy(repository, &copy)?;
         let mut unviable = BTreeSet::new();
@@ -286,7 +286,7 @@ fn link(target: &Path, path: &Path) -> Result<(), Failure> {
 }
 
 /// Hashes everything that can change an outcome: sources, fixtures and handwritten bugs.
-pub fn stamp(repository: &Path) -> Result<u64, Failure> {
+pub(crate) fn stamp(repository: &Path) -> Result<u64, Failure> {
     let mut hasher = DefaultHasher::new();
     let own =
         ["bugs", "semantic", "fresh", "fresh2", "fresh3", "fresh4"].map(|name| format!("harness/mutants/{name}.toml"));
@@ -307,7 +307,11 @@ fn tracked(repository: &Path) -> Result<Vec<String>, Failure> {
     let output =
         Command::new("git").current_dir(repository).args(["ls-files", "-co", "--exclude-standard"]).output()?;
     let paths = String::from_utf8(output.stdout)?;
-    Ok(paths.lines().filter(|path| !path.starts_with("harness/mutants/")).map(str::to_owned).collect())
+    // The copy is a workspace, so it has the package of this program, too, but not its lists of mutants.
+    let is_list = |path: &str| {
+        path.strip_prefix("harness/mutants/").is_some_and(|file| file != "Cargo.toml" && !file.starts_with("src/"))
+    };
+    Ok(paths.lines().filter(|path| !is_list(path)).map(str::to_owned).collect())
 }
 
 fn cargo(copy: &Path, work: &Path, args: &[&str]) -> Command {

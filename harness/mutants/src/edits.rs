@@ -17,30 +17,30 @@ struct File {
 /// One bug.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bug {
+pub(crate) struct Bug {
     /// Number of the upstream issue, or a short name.
-    pub id: String,
+    pub(crate) id: String,
     /// The symptom, in one sentence.
-    pub symptom: String,
+    pub(crate) symptom: String,
     /// Edits that introduce the bug; each `find` text occurs exactly once in its file.
-    pub edits: Vec<Edit>,
+    pub(crate) edits: Vec<Edit>,
 }
 
 /// One replacement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Edit {
+pub(crate) struct Edit {
     /// Path from the root of the repository.
-    pub file: String,
+    pub(crate) file: String,
     /// The original text.
-    pub find: String,
+    pub(crate) find: String,
     /// The text with the bug: `ON` is true if the bug is switched on, `$OLD` is the original text.
-    pub replace: String,
+    pub(crate) replace: String,
 }
 
 impl Edit {
     /// Returns the change of `text`, the file's content, for the bug with this number.
-    pub fn change(&self, id: usize, text: &str) -> Result<Change, Failure> {
+    pub(crate) fn change(&self, id: usize, text: &str) -> Result<Change, Failure> {
         let mut places = text.match_indices(&self.find);
         let (Some((start, _)), None) = (places.next(), places.next()) else {
             return Err(format!("{}: this does not stand there exactly once: {}", self.file, self.find).into());
@@ -58,7 +58,7 @@ impl Edit {
 }
 
 /// Reads a file in `harness/mutants/`.
-pub fn load(repository: &Path, file: &str) -> Result<Vec<Bug>, Failure> {
+pub(crate) fn load(repository: &Path, file: &str) -> Result<Vec<Bug>, Failure> {
     let text = std::fs::read_to_string(repository.join("harness/mutants").join(file))?;
     let file: File = toml::from_str(&text)?;
     Ok(file.bug)

@@ -7,20 +7,20 @@ use syn::visit::{self, Visit};
 
 /// A mutation of a file.
 #[derive(Clone, Debug)]
-pub struct Mutant {
+pub(crate) struct Mutant {
     /// The operation, e.g. `replace < with ==`.
-    pub what: String,
+    pub(crate) what: String,
     /// The function that contains it.
-    pub function: String,
+    pub(crate) function: String,
     /// The line that contains it.
-    pub line: usize,
+    pub(crate) line: usize,
     /// The change of the text.
-    pub change: Change,
+    pub(crate) change: Change,
 }
 
 /// A change of a file's text. Ranges are byte ranges of the original.
 #[derive(Clone, Debug)]
-pub enum Change {
+pub(crate) enum Change {
     /// Return `value` at the start of the function; `at` is the position after the opening brace.
     Return { at: usize, value: String },
     /// Compute `instead` in place of the expression.
@@ -39,7 +39,7 @@ pub enum Change {
 /// # Errors
 ///
 /// If `text` is not valid Rust.
-pub fn find(text: &str) -> Result<Vec<Mutant>, syn::Error> {
+pub(crate) fn find(text: &str) -> Result<Vec<Mutant>, syn::Error> {
     let file = syn::parse_file(text)?;
     let mut finder = Finder { text, found: Vec::new(), names: Vec::new(), lets: 0 };
     finder.visit_file(&file);

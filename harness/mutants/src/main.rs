@@ -11,6 +11,8 @@
 //! The operators are those of cargo-mutants. All mutants share one build, which makes it affordable to run a few
 //! hundred of them. Only the fixtures judge; unit tests do not run.
 
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program whose output is its report")]
+
 mod build;
 mod edits;
 mod find;

@@ -10,11 +10,11 @@ const ON: &str = "crate::schemata::on";
 
 /// A source text with its mutants.
 #[derive(Debug, Default)]
-pub struct Rendered {
+pub(crate) struct Rendered {
     /// The text.
-    pub text: String,
+    pub(crate) text: String,
     /// Byte range of each mutant's text: compiler errors in that range belong to the mutant.
-    pub places: BTreeMap<usize, Range<usize>>,
+    pub(crate) places: BTreeMap<usize, Range<usize>>,
 }
 
 /// The mutations at one place of the original.
@@ -41,7 +41,7 @@ impl Node<'_> {
 }
 
 /// Inserts `mutants` (with their numbers) into `text`.
-pub fn render<'a>(text: &str, mutants: impl IntoIterator<Item = (usize, &'a Mutant)>) -> Rendered {
+pub(crate) fn render<'a>(text: &str, mutants: impl IntoIterator<Item = (usize, &'a Mutant)>) -> Rendered {
     let mut nodes: BTreeMap<(usize, usize, usize), Node<'a>> = BTreeMap::new();
     for (id, mutant) in mutants {
         add(&mut nodes, id, &mutant.change);

@@ -12,15 +12,15 @@ use crate::build::{BUG, Config};
 
 /// The outcome for one mutant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its location: `file:line`.
-    pub place: String,
+    pub(crate) place: String,
     /// The first fixture that failed; `None` if the mutant survived.
-    pub caught_by: Option<String>,
+    pub(crate) caught_by: Option<String>,
     /// Duration of its run.
-    pub seconds: u64,
+    pub(crate) seconds: u64,
 }
 
 impl fmt::Display for Outcome {
@@ -34,42 +34,42 @@ impl fmt::Display for Outcome {
 
 /// Outcomes so far: an interrupted run resumes from here if nothing has changed since.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct State {
+pub(crate) struct State {
     /// The value of [`crate::build::stamp`].
-    pub stamp: u64,
+    pub(crate) stamp: u64,
     /// In the order of the runs.
-    pub outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<Outcome>,
 }
 
 impl State {
     /// Reads the state from `path`; empty if the file is missing or has another stamp.
-    pub fn load(path: &Path, stamp: u64) -> Self {
+    pub(crate) fn load(path: &Path, stamp: u64) -> Self {
         let state = fs::read_to_string(path).ok().and_then(|text| serde_json::from_str::<Self>(&text).ok());
         state.filter(|state| state.stamp == stamp).unwrap_or_else(|| Self { stamp, outcomes: Vec::new() })
     }
 
     /// Writes the state to `path`.
-    pub fn write(&self, path: &Path) -> Result<(), Failure> {
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         Ok(fs::write(path, serde_json::to_string_pretty(self)?)?)
     }
 
     /// Returns the outcome of the mutant with this name.
-    pub fn of(&self, name: &str) -> Option<&Outcome> {
+    pub(crate) fn of(&self, name: &str) -> Option<&Outcome> {
         self.outcomes.iter().find(|outcome| outcome.name == name)
     }
 }
 
 /// The fixture that caught each mutant in the last run. It is tried first, which only saves time.
-pub type Caught = BTreeMap<String, String>;
+pub(crate) type Caught = BTreeMap<String, String>;
 
 /// Reads the hints.
-pub fn caught(path: &Path) -> Result<Caught, Failure> {
+pub(crate) fn caught(path: &Path) -> Result<Caught, Failure> {
     Ok(toml::from_str(&fs::read_to_string(path).unwrap_or_default())?)
 }
 
 /// Writes the hints of `outcomes`. Keeps the known hints of bugs if these are mutants, and those of mutants if these
 /// are bugs.
-pub fn remember(path: &Path, mut known: Caught, outcomes: &[Outcome]) -> Result<(), Failure> {
+pub(crate) fn remember(path: &Path, mut known: Caught, outcomes: &[Outcome]) -> Result<(), Failure> {
     let caught = |outcome: &Outcome| Some((outcome.name.clone(), outcome.caught_by.clone()?));
     let bugs = outcomes.first().is_some_and(|outcome| outcome.name.starts_with(BUG));
     known.retain(|name, _| name.starts_with(BUG) != bugs);
@@ -80,7 +80,7 @@ pub fn remember(path: &Path, mut known: Caught, outcomes: &[Outcome]) -> Result<
 }
 
 /// Renders the report in Markdown.
-pub fn markdown(outcomes: &[Outcome], unviable: usize, config: &Config) -> String {
+pub(crate) fn markdown(outcomes: &[Outcome], unviable: usize, config: &Config) -> String {
     let caught = outcomes.iter().filter(|outcome| outcome.caught_by.is_some()).count();
     let total = outcomes.len();
     let percent = |part: usize, of: usize| 100.0 * part as f64 / of.max(1) as f64;

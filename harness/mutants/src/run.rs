@@ -23,7 +23,7 @@ const INCONCLUSIVE: i32 = 102;
 const SUITES: [&str; 4] = ["disruption", "podgc", "taint-eviction", "ttl"];
 
 /// Runs the suite.
-pub struct Runner {
+pub(crate) struct Runner {
     program: PathBuf,
     fixtures: PathBuf,
     report: PathBuf,
@@ -38,7 +38,7 @@ pub struct Runner {
 
 impl Runner {
     /// Creates a runner. Checks that all fixtures pass without a mutant, since a failure would otherwise mean nothing.
-    pub fn new(repository: &Path, program: &Path, args: &Args) -> Result<Self, Failure> {
+    pub(crate) fn new(repository: &Path, program: &Path, args: &Args) -> Result<Self, Failure> {
         let passed = [("--jobs", &args.jobs), ("--replicas", &args.replicas)];
         let passed = passed.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value.clone()?]));
         let mut runner = Self {
@@ -61,13 +61,13 @@ impl Runner {
     }
 
     /// Sets the fixtures to try first.
-    pub fn with_hints(self, hints: Caught) -> Self {
+    pub(crate) fn with_hints(self, hints: Caught) -> Self {
         Self { hints, ..self }
     }
 
     /// Switches `subject` on and finds the first fixture that fails: it tries the one that caught it last time, then
     /// those of its controller, then all others.
-    pub fn judge(&self, subject: &Subject) -> Result<Outcome, Failure> {
+    pub(crate) fn judge(&self, subject: &Subject) -> Result<Outcome, Failure> {
         let begin = now();
         let suite = SUITES.into_iter().find(|suite| subject.place.contains(&format!("/{}/", suite.replace('-', "_"))));
         let hint = self.hints.get(&subject.name).map(|fixture| vec![fixture.as_str()]);

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::source_files::{SourceFile, files_below, repository};
 
 /// The source folders of the crates.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "controllers/src",
     "harness/apiserver/src",
     "harness/guest/src",
     "harness/kit/src",
     "harness/loadtest/src",
+    "harness/mutants/src",
     "harness/suite/src",
     "harness/xtask/src",
 ];
@@ -23,13 +24,14 @@ const CRATES: [&str; 7] = [
 const PAIR: usize = 2;
 
 /// The packages of the workspace, each with those of them that it may depend on; tests may depend on more.
-const PACKAGES: [(&str, &[&str]); 8] = [
+const PACKAGES: [(&str, &[&str]); 9] = [
     ("controllers", &[]),
     ("harness/apiserver", &[]),
     ("harness/entropy", &[]),
     ("harness/guest", &[]),
     ("harness/kit", &["plumbline-apiserver"]),
     ("harness/loadtest", &["plumbline", "plumbline-apiserver", "plumbline-suite"]),
+    ("harness/mutants", &[]),
     ("harness/suite", &["plumbline", "plumbline-apiserver", "plumbline-controllers", "plumbline-guest"]),
     ("harness/xtask", &["plumbline", "plumbline-apiserver", "plumbline-suite"]),
 ];
@@ -337,10 +339,10 @@ fn modules_do_not_import_each_other_in_circles() {
 #[test]
 fn files_of_a_module_import_each_other_in_pairs_at_most() {
     let mut offences = Vec::new();
+    let mut edges = 0;
     for name in CRATES {
         let sources = sources_of(name);
         let modules: BTreeSet<&str> = sources.iter().filter_map(|source| source.module().first().copied()).collect();
-        let mut edges = 0;
         for module in modules {
             let graph = file_graph(&sources, module);
             edges += graph.values().map(BTreeMap::len).sum::<usize>();
@@ -348,8 +350,8 @@ fn files_of_a_module_import_each_other_in_pairs_at_most() {
                 offences.push(format!("{name}: {}{}", circle.join(", "), imports(&graph, &circle)));
             }
         }
-        assert!(edges > 2, "{name}: the search is broken");
     }
+    assert!(edges > 200, "{edges} imports: the search is broken");
     assert!(offences.is_empty(), "files import each other in circles:\n  {}", offences.join("\n  "));
 }
 

@@ -40,11 +40,9 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut arguments = Arguments::from_args();
-    // The standard test programs read it, too.
-    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|count| count.parse().ok());
-    // They mostly wait for processes and containers.
-    let default = std::thread::available_parallelism().map_or(1, usize::from) * 4;
-    arguments.test_threads = arguments.test_threads.or(threads).or(Some(default));
+    // They mostly wait for processes and containers. The standard test programs read the variable, too.
+    let threads = std::env::var("RUST_TEST_THREADS").ok().and_then(|count| count.parse().ok()).unwrap_or(1);
+    arguments.test_threads = arguments.test_threads.or(Some(12.max(threads)));
     // Trials start in this order; those that wait longest are the first.
     let trials = [
         remote::trials(),
