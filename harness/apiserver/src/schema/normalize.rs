@@ -9,6 +9,15 @@ impl Schema {
     /// and values of wrong types are left as they are (see [`Schema::convert`]). In custom resources only the
     /// metadata is normalized.
     pub(crate) fn normalize(&self, value: &mut Value) {
+        // An empty `managedFields` list resets field ownership, so it differs from an absent one.
+        let resets = value.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(Vec::is_empty);
+        self.normalize_fields(value);
+        if let Some(metadata) = value.get_mut("metadata").and_then(Value::as_object_mut).filter(|_| resets) {
+            metadata.insert("managedFields", Value::Array(Vec::new()));
+        }
+    }
+
+    fn normalize_fields(&self, value: &mut Value) {
         if !self.structural {
             self.normalize_at(self.root(), value);
             return;
@@ -145,14 +154,15 @@ impl Schema {
         match field.emit {
             EmitRule::Always => false,
             EmitRule::OmitZero => *value == self.zero(field.ty),
+            EmitRule::OmitEmpty if self.is_raw(field.ty) => value.is_null(),
             EmitRule::OmitEmpty => match value {
                 Value::String(s) => s.is_empty() && !matches!(self.shape(field.ty), TypeKind::Scalar(Scalar::Quantity)),
                 Value::Bool(b) => !b,
                 Value::Number(n) => {
                     n.as_f64() == Some(0.0) && !matches!(self.shape(field.ty), TypeKind::Scalar(Scalar::IntOrString))
                 }
-                // An empty `managedFields` list resets field ownership, so it differs from an absent one.
-                Value::Array(items) => items.is_empty() && field.name != "managedFields",
+                // Defaults replace absent policies of an autoscaler, and validation refuses empty ones.
+                Value::Array(items) => items.is_empty() && field.name != "policies",
                 Value::Object(map) => map.is_empty() && matches!(self.shape(field.ty), TypeKind::Map(_)),
                 Value::Null => true,
             },

@@ -15,6 +15,7 @@ use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::served_resource::Conversion;
+use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::{checks, names, resource_names};
 
 /// The resource `horizontalpodautoscalers` of `autoscaling/v2`.
@@ -30,15 +31,16 @@ pub(in crate::registry) fn v2() -> ResourceBuilder {
     .categories(&["all"])
     .status()
     .hash("qwQve8ut294=")
-    .rules(
-        KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v2)
-            .check_with(validate)
-            .check_new_with(target_version)
-            .check_update_with(target_version_update)
-            .check_status_with(|new, _| validate_status(new)),
-    )
+    .rules(STRATEGY)
     .columns(COLUMNS)
 }
+
+/// The strategy of `v2`, whose types have the fields of upstream's internal ones.
+const STRATEGY: KindStrategy = KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v2)
+    .check_with(validate)
+    .check_new_with(target_version)
+    .check_update_with(target_version_update)
+    .check_status_with(|new, _| validate_status(new));
 
 /// The resource `horizontalpodautoscalers` of `autoscaling/v1`.
 pub(in crate::registry) fn v1() -> ResourceBuilder {
@@ -54,14 +56,54 @@ pub(in crate::registry) fn v1() -> ResourceBuilder {
     .status()
     .hash("qwQve8ut294=")
     .with_conversion(&CONVERSION)
-    .rules(
-        KindStrategy::new(Generic { status: true, ..Generic::NEW }, default_v1)
-            .check_with(validate_v1)
-            .check_new_with(target_version)
-            .check_update_with(target_version_update)
-            .check_status_with(|new, _| validate_status(new)),
-    )
+    .rules(FirstVersion)
     .columns(COLUMNS)
+}
+
+/// The strategy of `v1`: that of `v2`, for the objects converted there and back. So annotations that cannot be read
+/// disappear, the current utilization is in an annotation, too, and the metrics in annotations are validated.
+#[derive(Debug, Clone, Copy)]
+struct FirstVersion;
+
+impl FirstVersion {
+    /// Changes an object of `v1` as one of `v2`.
+    fn change(object: &mut Value, change: impl FnOnce(&mut Value)) {
+        let mut converted = to_v2(std::mem::take(object));
+        change(&mut converted);
+        *object = to_v1(converted);
+    }
+}
+
+impl Strategy for FirstVersion {
+    fn default(&self, object: &mut Value) {
+        let Some(map) = object.as_object_mut() else { return };
+        default_v1(map);
+        Self::change(object, |_| {});
+    }
+
+    fn prepare_for_create(&self, object: &mut Value, ctx: &StrategyContext<'_>) {
+        Self::change(object, |object| STRATEGY.prepare_for_create(object, ctx));
+    }
+
+    fn validate(&self, object: &Value) -> ErrorList {
+        STRATEGY.validate(&to_v2(object.clone()))
+    }
+
+    fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
+        Self::change(new, |new| STRATEGY.prepare_for_update(new, &to_v2(old.clone()), ctx));
+    }
+
+    fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
+        STRATEGY.validate_update(&to_v2(new.clone()), &to_v2(old.clone()))
+    }
+
+    fn prepare_for_status_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
+        Self::change(new, |new| STRATEGY.prepare_for_status_update(new, &to_v2(old.clone()), ctx));
+    }
+
+    fn validate_status_update(&self, new: &Value, old: &Value) -> ErrorList {
+        STRATEGY.validate_status_update(&to_v2(new.clone()), &to_v2(old.clone()))
+    }
 }
 
 /// Converts between `v2`, the storage version, and `v1`.
@@ -75,6 +117,9 @@ const DEFAULT_PERCENTAGE: i64 = 80;
 const CURRENT: &str = "currentCPUUtilizationPercentage";
 
 fn to_v2(mut object: Value) -> Value {
+    if !object.is_object() {
+        return object;
+    }
     object["apiVersion"] = "autoscaling/v2".into();
     let annotated = round_trip::take(&mut object);
     if let Some(spec) = object_or_insert(&mut object, "spec") {
@@ -110,6 +155,9 @@ fn to_v2(mut object: Value) -> Value {
 }
 
 fn to_v1(mut object: Value) -> Value {
+    if !object.is_object() {
+        return object;
+    }
     object["apiVersion"] = "autoscaling/v1".into();
     if let Some(fields) = object.as_object_mut() {
         round_trip::drop_annotations(fields);
@@ -160,7 +208,8 @@ fn default_behavior(spec: &mut Map) {
         let rules = behavior.entry(direction).or_insert_with(|| json!({}));
         let Some(rules) = rules.as_object_mut() else { continue };
         rules.entry("selectPolicy").or_insert_with(|| "Max".into());
-        if is_empty_value(rules.get("policies")) {
+        // A list that is set and empty stays: validation refuses it.
+        if rules.get("policies").is_none_or(Value::is_null) {
             rules.insert("policies", policies);
         }
         if direction == "scaleUp" {
@@ -199,9 +248,9 @@ const SOURCES: [(&str, &str); 5] = [
 
 const TYPES: [&str; 5] = ["ContainerResource", "External", "Object", "Pods", "Resource"];
 
-/// Validates an autoscaler of version v2.
+/// Validates an autoscaler: `ValidateHorizontalPodAutoscaler`.
 fn validate(object: &Value) -> ErrorList {
-    let mut errors = validate_v1(object);
+    let mut errors = validate_bounds(object);
     let spec = spec_of(object);
     let root = SPEC.child("metrics");
     for (index, one) in array_field(spec, "metrics").iter().enumerate() {
@@ -222,8 +271,8 @@ fn validate(object: &Value) -> ErrorList {
     errors
 }
 
-/// Validates the fields that version v1 has as well.
-fn validate_v1(object: &Value) -> ErrorList {
+/// Validates the numbers of replicas and the target.
+fn validate_bounds(object: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
     let least = spec["minReplicas"].as_i64();
