@@ -234,6 +234,9 @@ pub(crate) fn wrong_kind_error(scope: &RequestScope<'_>, kind: &str, api_version
             first => format!("{first}.{}", scope.kind.kind),
         },
     };
+    // These have one type for all groups, that of `meta/v1`.
+    let shared = kind == "WatchEvent" || kind.ends_with("Options") && !kind.starts_with("Pod");
+    let version = if shared { "v1" } else { version };
     format!("converting ({version}.{kind}) to ({own}): unknown conversion")
 }
 

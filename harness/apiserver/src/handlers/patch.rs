@@ -10,11 +10,11 @@ use super::request_scope::RequestScope;
 use super::write;
 use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
 use crate::idle_apply::ApplyInput;
+use crate::json::Value;
 use crate::json::fields::str_field;
-use crate::json::{Map, Value};
 use crate::patch::{self, PatchType};
 use crate::registry::{ErrorList, Path};
-use crate::status::{Details, Status};
+use crate::status::{Details, Status, go_quote};
 use crate::{metadata, object_lifecycle, schema};
 
 /// Handles PATCH of an object or of its status.
@@ -50,13 +50,6 @@ fn apply_patch(
         patch::apply_checked_patch(patch_type, scope.schema(), old, body, options.field_validation, &foreign)?;
     let mut value = patched.value;
     check_custom_type_unchanged(scope, &value)?;
-    if is_untyped(&value) {
-        // Upstream then decodes into a type without any JSON fields, so every field of the object is unknown.
-        for field in value.as_object().into_iter().flat_map(Map::keys) {
-            scope.warn(format!("unknown field \"{field}\""));
-        }
-        object_lifecycle::check_name(&Value::Null, &scope.path.name)?;
-    }
     if !scope.kind.is_unstructured()
         && str_field(&value, "kind").is_empty()
         && !str_field(&value, "apiVersion").is_empty()
@@ -64,6 +57,10 @@ fn apply_patch(
         value["kind"] = scope.kind.kind.as_ref().into();
     }
     patched.warnings.into_iter().for_each(|warning| scope.warn(warning));
+    if !scope.kind.is_unstructured() && str_field(&value, "apiVersion").is_empty() {
+        // Upstream then decodes into a type without any JSON fields, which has no name, either.
+        object_lifecycle::check_name(&Value::Null, &scope.path.name)?;
+    }
     scope.kind.strategy.default(&mut value);
     object_lifecycle::ensure_namespace(&mut value, &scope.path.namespace)?;
     object_lifecycle::check_name(&value, &scope.path.name)?;
@@ -99,9 +96,16 @@ fn kind_error(scope: &RequestScope<'_>, value: &Value) -> Option<String> {
     let kind = text("kind");
     let api_version = text("apiVersion");
     // An apiVersion without a kind counts as the path's kind.
-    let own = (kind == scope.kind.kind || kind.is_empty()) && api_version == scope.kind.api_version();
-    if own || is_untyped(value) {
+    let is_own_kind = kind == scope.kind.kind || kind.is_empty();
+    if is_own_kind && (api_version.is_empty() || api_version == scope.kind.api_version()) {
         return None;
+    }
+    if api_version.is_empty() {
+        let group = go_quote(&scope.kind.group);
+        return Some(format!(
+            "no kind {} is registered for the internal version of group {group} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+            go_quote(kind)
+        ));
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let registry = scope.server.registry();
@@ -160,11 +164,6 @@ fn repeatable(scope: &RequestScope<'_>) -> Option<ApplyInput> {
         user: scope.parsed.user.name.clone(),
         body: scope.request.body.clone(),
     })
-}
-
-/// Returns true if an object has neither kind nor apiVersion.
-fn is_untyped(value: &Value) -> bool {
-    ["kind", "apiVersion"].iter().all(|field| value.get(field).is_none_or(|found| found.is_null() || found == ""))
 }
 
 /// Checks that the content type of a PATCH is one of the patch formats.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::super::schema::{Schema, TypeKind, TypeRef, json_patch_values};
+use crate::json::fields::str_field;
 use crate::json::{Key, Map, Value};
 
 /// The parts of a document that a patch touched.
@@ -30,9 +31,22 @@ impl PatchTrace {
         Self::Changed(patch.iter().map(part).collect())
     }
 
-    /// Returns the parts of a document that the operations of a JSON patch touch.
-    pub(super) fn by_operations(operations: &[Value], body: &[u8]) -> Self {
+    /// Returns the parts of a document that the operations of a JSON patch touch. What an operation moves or copies
+    /// keeps the text that it has in `document`.
+    pub(super) fn by_operations(schema: &Schema, document: &Value, operations: &[Value], body: &[u8]) -> Self {
         let sent = json_patch_values(body);
+        let taken = |operation: &Value| {
+            let from = operation.get("from").and_then(Value::as_str)?;
+            let value = document.pointer(from)?;
+            let mut segments = from.split('/').skip(1);
+            let ty = segments.try_fold(schema.root(), |ty, segment| match schema.shape(ty) {
+                TypeKind::List(list) => Some(list.items),
+                _ => schema.field_type(ty, &unescape(segment)),
+            });
+            let mut out = String::new();
+            write(&mut out, schema, ty, value, None);
+            Some(out)
+        };
         let mut root = Self::Changed(BTreeMap::new());
         for (at, operation) in operations.iter().enumerate() {
             for name in ["from", "path"] {
@@ -42,13 +56,14 @@ impl PatchTrace {
                 while let Some(segment) = segments.next() {
                     let Self::Changed(parts) = node else { break };
                     let last = segments.peek().is_none();
-                    let brings = last && name == "path" && operation.get("value").is_some();
+                    let moves = matches!(str_field(operation, "op"), "move" | "copy");
+                    let brings = last && name == "path" && (moves || operation.get("value").is_some());
                     if last && !brings {
                         break;
                     }
-                    let key = segment.replace("~1", "/").replace("~0", "~");
+                    let key = unescape(segment);
                     let fresh = if brings {
-                        Self::Added(sent.get(at).cloned().flatten())
+                        Self::Added(if moves { taken(operation) } else { sent.get(at).cloned().flatten() })
                     } else {
                         Self::Changed(BTreeMap::new())
                     };
@@ -58,6 +73,10 @@ impl PatchTrace {
         }
         root
     }
+}
+
+fn unescape(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
 }
 
 /// Formats the document as JSON text.

@@ -23,9 +23,9 @@ pub(crate) mod merge;
 pub(crate) mod strategic;
 
 use super::field_errors::{ErrorList, FieldError, Path};
-use super::schema::{DecodeError, DecodedBody, FieldValidation, Schema};
+use super::schema::{DecodedBody, FieldValidation, Schema, type_meta};
 use super::status::Status;
-use crate::json::Value;
+use crate::json::{Map, Value};
 use go_rendering::PatchTrace;
 pub(crate) use go_text::go_text;
 
@@ -83,9 +83,11 @@ pub(crate) fn apply_checked_patch(
         PatchType::Json => {
             let (strict, operations) = json::decode(body, validation)?;
             let paths = operations.clone();
+            let before = live.clone();
             let value = json::apply(live, operations).map_err(|_| json::unprocessable())?;
-            let shown = || go_rendering::show(schema, &value, &PatchTrace::by_operations(&paths, body));
-            let decoded = convert(schema, &value, shown).map_err(|error| error.to_string()).and_then(judge);
+            let trace = || PatchTrace::by_operations(schema, &before, &paths, body);
+            let shown = || go_rendering::show(schema, &value, &trace());
+            let decoded = convert(schema, &value, shown).and_then(judge);
             finish(decoded, strict, validation, shown)
         }
         PatchType::Merge => {
@@ -96,7 +98,7 @@ pub(crate) fn apply_checked_patch(
                 if schema.is_structural() { PatchTrace::Added(None) } else { PatchTrace::by_merge(&value, &patch) };
             merge::merge(&mut value, patch);
             let shown = || go_rendering::show(schema, &value, &touched);
-            let decoded = convert(schema, &value, shown).map_err(|error| error.to_string()).and_then(judge);
+            let decoded = convert(schema, &value, shown).and_then(judge);
             finish(decoded, strict, validation, shown)
         }
         PatchType::Strategic => {
@@ -108,23 +110,49 @@ pub(crate) fn apply_checked_patch(
             // The result is decoded as the kind's type even if the patch changes apiVersion or kind.
             let own = ["apiVersion", "kind"].map(|field| (field, live.get(field).cloned()));
             let mut value = strategic::merge(schema, live, patch)?;
+            let typed = Schema::check_type_meta(&value);
             if let Some(map) = value.as_object_mut() {
                 for (field, own) in own {
                     map.remove(field);
                     map.extend(own.map(|own| (field.to_owned(), own)));
                 }
             }
-            finish(schema.convert_unstructured(value), strict, validation, || go_text(&shown))
+            let decoded = typed.and_then(|()| schema.convert_unstructured(value));
+            finish(decoded, strict, validation, || go_text(&shown))
         }
     }
 }
 
-/// Decodes a patched document; errors are in the order of its text.
-fn convert(schema: &Schema, value: &Value, shown: impl FnOnce() -> String) -> Result<DecodedBody, DecodeError> {
+/// Decodes a patched document; errors are in the order of its text. Kind and apiVersion are read first.
+fn convert(schema: &Schema, value: &Value, shown: impl FnOnce() -> String) -> Result<DecodedBody, String> {
+    if is_unversioned(schema, value) {
+        type_meta(shown().as_bytes()).map_err(|error| error.to_string())?;
+        return Ok(decode_unversioned(value));
+    }
     match schema.convert(value) {
         Ok(decoded) if decoded.strict.is_empty() => Ok(decoded),
-        _ => schema.decode(shown().as_bytes()),
+        _ => {
+            let text = shown();
+            if !schema.is_structural() {
+                type_meta(text.as_bytes()).map_err(|error| error.to_string())?;
+            }
+            schema.decode(text.as_bytes()).map_err(|error| error.to_string())
+        }
     }
+}
+
+/// Returns true if a patched object of a built-in kind has lost its apiVersion.
+fn is_unversioned(schema: &Schema, value: &Value) -> bool {
+    let version = &value["apiVersion"];
+    !schema.is_structural() && (version.is_null() || version == "")
+}
+
+/// Decodes an object without an apiVersion as upstream does: into the internal type, which has no field of JSON.
+fn decode_unversioned(value: &Value) -> DecodedBody {
+    let fields = value.as_object().into_iter().flat_map(Map::keys);
+    let unknown = fields.filter(|field| !matches!(field.as_str(), "kind" | "apiVersion"));
+    let strict = unknown.map(|field| format!("unknown field \"{field}\"")).collect();
+    DecodedBody { value: value.clone(), strict }
 }
 
 /// Turns the errors of decoding a patched object into warnings or an error Status.

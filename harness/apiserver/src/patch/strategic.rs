@@ -66,6 +66,9 @@ impl<'a> MergeCursor<'a> {
                 let go = go.rsplit_once('.').map_or(go, |(_, name)| name);
                 failed(format!("unable to find api field in struct {go} for the json field {name:?}"))
             }),
+            _ if self.schema.is_raw(self.ty) => {
+                Err(failed(format!("unable to find api field in struct RawExtension for the json field {name:?}")))
+            }
             shape => {
                 let kind = match shape {
                     TypeKind::Map(_) => "map",
@@ -276,6 +279,17 @@ fn key_of<'v>(item: &'v Value, key: &str) -> Result<&'v Value, Status> {
     map.get(key).ok_or_else(|| no_merge_key(map, key))
 }
 
+/// Looks for the item of an order that has this value of the merge key: `findMapInSliceBasedOnKeyValue`.
+fn find_named(order: &[Value], key: &str, wanted: &Value) -> Result<(), Status> {
+    for (at, item) in order.iter().enumerate() {
+        let Value::Object(map) = item else { return Err(failed(format!("value for key {at} is not a map"))) };
+        if map.get(key) == Some(wanted) {
+            break;
+        }
+    }
+    Ok(())
+}
+
 fn merge_lists(
     place: Option<MergeCursor<'_>>,
     strategy: Option<&PatchStrategy>,
@@ -397,9 +411,12 @@ fn sort_by_element_order(
     let mut others = Vec::new();
     for item in items {
         if let Some(key) = merge_key {
-            key_of(&item, key)?;
+            find_named(order, key, key_of(&item, key)?)?;
         }
         if place(order, &item).is_some() { named.push(item) } else { others.push(item) }
+    }
+    if let Some(key) = merge_key {
+        order.iter().chain(before).try_for_each(|item| key_of(item, key).map(drop))?;
     }
     named.sort_by_key(|item| place(order, item));
     others.sort_by_key(|item| place(before, item).map_or(-1, |i| i64::try_from(i).unwrap_or(i64::MAX)));

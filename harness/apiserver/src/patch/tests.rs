@@ -13,6 +13,7 @@ fn patch(kind: PatchType, live: Value, body: &str) -> Result<Value, Status> {
 
 fn live() -> Value {
     json!({
+        "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "p", "labels": {"a": "1"}, "finalizers": ["x/a", "x/b"]},
         "spec": {"containers": [
             {"name": "c", "image": "i", "ports": [{"containerPort": 80, "protocol": "TCP"}], "resources": {}},

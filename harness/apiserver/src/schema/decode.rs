@@ -148,6 +148,28 @@ enum PathPart<'a> {
     Index(usize),
 }
 
+/// Returns the value of a field that an object has twice. Go decodes the second one into the first: the fields of
+/// structs and the keys of maps add up.
+fn merge_repeated(schema: &Schema, ty: TypeRef, before: Option<Value>, value: Value) -> Value {
+    let Some(before) = before.filter(|_| !schema.structural) else { return value };
+    match (schema.shape(ty), before, value) {
+        (TypeKind::Struct(shape), Value::Object(mut merged), Value::Object(again)) => {
+            for (name, value) in again {
+                let before = merged.remove(&name);
+                let ty = shape.field(&name).map(|field| field.ty).or(shape.additional);
+                let value = ty.map(|ty| merge_repeated(schema, ty, before, value.clone())).unwrap_or(value);
+                merged.insert(name, value);
+            }
+            Value::Object(merged)
+        }
+        (TypeKind::Map(_), Value::Object(mut merged), Value::Object(again)) => {
+            merged.extend(again);
+            Value::Object(merged)
+        }
+        (_, _, value) => value,
+    }
+}
+
 struct Decoder<'a> {
     reader: PullParser<'a>,
     schema: Option<&'a Schema>,
@@ -373,12 +395,13 @@ impl<'a> Decoder<'a> {
                     continue;
                 }
             };
-            if map.contains_key(&key) {
+            let before = map.remove(&key);
+            if before.is_some() {
                 self.strict_error("duplicate", &name);
             }
             self.path.push(part);
             let value = self.value(value_type)?;
-            map.insert(key, value);
+            map.insert(key, merge_repeated(schema, value_type, before, value));
             self.path.pop();
             self.owner = owner;
         }

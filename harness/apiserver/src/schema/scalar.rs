@@ -4,6 +4,7 @@
 //! `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/{time,micro_time,duration}.go`.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
@@ -12,7 +13,6 @@ use crate::go_base64;
 use crate::json::Value;
 pub(super) use crate::quantity::QUANTITY_FORMAT;
 use crate::quantity::Quantity;
-use crate::status::go_quote as quote;
 
 /// The reason for rejecting a scalar.
 #[derive(Debug)]
@@ -103,18 +103,27 @@ pub(crate) fn go_time(text: &str) -> Result<Timestamp, String> {
     })
 }
 
+/// Quotes a text as Go's package `time` does, whose quotes are its own: `quote` in `src/time/format.go`.
+fn quote(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for byte in text.bytes() {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', char::from(byte)]),
+            b' '..=b'~' | 0x7f => quoted.push(char::from(byte)),
+            _ => _ = write!(quoted, "\\x{byte:02x}"),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
 fn parse_time(text: &str, layout: &str) -> Result<Timestamp, ScalarError> {
     // Go accepts exactly this format; jiff alone would also accept spaces and shorter dates.
     let bytes = text.as_bytes();
     let digits = |from: usize, to: usize| bytes.get(from..to).is_some_and(|d| d.iter().all(u8::is_ascii_digit));
     let refuse = |rest: &str, want: &str| {
-        let message = format!(
-            "parsing time {} as {}: cannot parse {} as {}",
-            quote(text),
-            quote(layout),
-            quote(rest),
-            quote(want)
-        );
+        let [text, layout, rest, want] = [text, layout, rest, want].map(quote);
+        let message = format!("parsing time {text} as {layout}: cannot parse {rest} as {want}");
         Err(ScalarError::InvalidValue(message))
     };
     let parts: [(usize, usize, &str); 6] =
@@ -164,8 +173,18 @@ fn parse_time(text: &str, layout: &str) -> Result<Timestamp, ScalarError> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use rstest::rstest;
 
     use super::*;
+
+    /// `quote` in Go's `src/time/format.go`: bytes outside of ASCII and control characters in hexadecimal.
+    #[rstest]
+    #[case("é", r#""\xc3\xa9""#)]
+    #[case("a\"b\\c\td", r#""a\"b\\c\x09d""#)]
+    #[case("\u{7f}", "\"\u{7f}\"")]
+    fn times_have_quotes_of_their_own(#[case] text: &str, #[case] expected: &str) {
+        assert_eq!(quote(text), expected);
+    }
 
     proptest! {
         #[test]

@@ -12,6 +12,9 @@ use super::{DecodedBody, scalar};
 use crate::json::{Map, Value};
 use crate::status::go_quote;
 
+/// The least number that is too large for 64 bits with a sign.
+const TWO_POW_63: f64 = 9_223_372_036_854_775_808.0;
+
 /// Reasons why a value is not of a type, in upstream's words.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnstructuredError {
@@ -29,6 +32,17 @@ pub(crate) enum UnstructuredError {
 }
 
 impl Schema {
+    /// Checks kind and apiVersion as [`Schema::convert_unstructured`] would.
+    pub(crate) fn check_type_meta(value: &Value) -> Result<(), UnstructuredError> {
+        for field in ["kind", "apiVersion"] {
+            match &value[field] {
+                Value::String(_) | Value::Null => {}
+                wrong => return Err(UnstructuredError::Scalar(conversion_error(Scalar::String, "string", wrong))),
+            }
+        }
+        Ok(())
+    }
+
     /// Converts and normalizes a value of the root type.
     pub(crate) fn convert_unstructured(&self, mut value: Value) -> Result<DecodedBody, UnstructuredError> {
         let mut converter = Converter { schema: self, path: String::new(), strict: Vec::new() };
@@ -138,12 +152,17 @@ impl Converter<'_> {
             }
             (_, Value::String(text)) => scalar::from_text(scalar, Cow::Borrowed(text)),
             (Scalar::Int { min, max }, Value::Number(n)) => {
-                // Go converts silently here: fractions are rejected, larger integers wrap.
+                // Go converts silently here: fractions are rejected, larger integers wrap. A float that no integer
+                // can hold becomes the least one, as amd64 converts it.
                 match n.as_i64() {
                     Some(i) if (min..=max).contains(&i) => return Ok(()),
                     Some(i) => Ok(Value::from(i64::from(i as i32))),
                     None => match n.as_f64() {
-                        Some(f) if f.fract() == 0.0 => Ok(Value::from(f as i64)),
+                        Some(f) if f.fract() == 0.0 => {
+                            let is_within = (-TWO_POW_63..TWO_POW_63).contains(&f);
+                            let whole = if is_within { f as i64 } else { i64::MIN };
+                            Ok(Value::from(if max > i32::MAX.into() { whole } else { i64::from(whole as i32) }))
+                        }
                         _ if self.schema.structural && !self.path.starts_with("metadata") => return Ok(()),
                         _ => return Err(UnstructuredError::Float(go.to_owned())),
                     },

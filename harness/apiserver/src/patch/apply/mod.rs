@@ -38,6 +38,40 @@ pub(crate) fn schema_error(schema: &Schema, config: &Value) -> Option<String> {
     (!errors.is_empty()).then(|| validate::message(&errors))
 }
 
+/// Checks that an applied object that is not of the endpoint's kind, such as a Scale, fits its type.
+///
+/// # Errors
+/// 500, as kube-apiserver answers.
+pub(crate) fn check_fit(schema: &Schema, config: &Value) -> Result<(), Status> {
+    let errors = validate::validate(schema, config);
+    if errors.is_empty() {
+        return Ok(());
+    }
+    let whose = describe(config, &shown_kind(config));
+    Err(internal_error(format!("failed to create typed patch object ({whose}): {}", validate::message(&errors))))
+}
+
+/// Merges an applied object that is not of the endpoint's kind into the present one.
+///
+/// # Errors
+/// 500 if the result cannot be converted to its type.
+pub(crate) fn merged(schema: &Schema, live: &Value, config: &Value) -> Result<Value, Status> {
+    let merged = merge(schema, live, config).map_err(|e| internal_error(format!("failed to merge config: {e}")))?;
+    let kind = shown_kind(config);
+    let whose = describe(config, &kind);
+    let converted = schema.convert_unstructured(merged).map_err(|error| {
+        let why = format!("unable to convert unstructured object to {kind}: {error}");
+        internal_error(format!("failed to convert new object ({whose}) to proper version: {why}"))
+    })?;
+    Ok(converted.value)
+}
+
+/// Returns group, version and kind of an object as [`show_kind`] does.
+pub(crate) fn shown_kind(object: &Value) -> String {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
+    show_kind(text("apiVersion"), text("kind"))
+}
+
 /// The annotation in which kubectl's client-side apply stores the applied object.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
@@ -205,7 +239,7 @@ fn merge_config(
         return Ok(MergeOutcome::Done(merged, entries));
     }
     let kind = show_kind(write.api_version, request.kind);
-    let whose = describe(&merged, &kind);
+    let whose = describe(config, &kind);
     let object = schema.convert_unstructured(merged).map_err(|error| {
         let why = format!("unable to convert unstructured object to {kind}: {error}");
         internal_error(format!("failed to convert new object ({whose}) to proper version: {why}"))
