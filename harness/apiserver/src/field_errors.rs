@@ -401,6 +401,11 @@ impl ErrorList {
         self.kept.iter()
     }
 
+    /// Returns the errors that are kept, in order, to change what they show.
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, FieldError> {
+        self.kept.iter_mut()
+    }
+
     /// Returns true if there are no errors.
     pub fn is_empty(&self) -> bool {
         self.kept.is_empty()

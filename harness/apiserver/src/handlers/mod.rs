@@ -40,6 +40,7 @@ mod delete;
 mod describe;
 mod escalation;
 mod event_converter;
+mod explicit_empties;
 mod field_manager;
 mod handle;
 mod impersonation;
