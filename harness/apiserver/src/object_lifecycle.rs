@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 pub(crate) use super::registry::time::rfc3339;
-use super::registry::{Resource, Strategy, custom};
+use super::registry::{Resource, Strategy, custom, names};
 use super::request::{DeleteOptions, Propagation};
-use super::status::{GroupResource, NumberError, Status};
+use super::status::{GroupResource, NumberError, Status, go_quote};
 use crate::json::fields::{is_empty_value, semantic_equal, str_field};
 use crate::json::{Map, Value};
 use crate::metadata;
@@ -79,6 +79,20 @@ pub(crate) fn check_name(object: &Value, name: &str) -> Result<(), Status> {
             "the name of the object ({found}) does not match the name on the URL ({name})"
         ))),
     }
+}
+
+/// Checks that a name can be a part of a path: `NamespaceKeyFunc` in
+/// `staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go`.
+///
+/// # Errors
+///
+/// 400 if it cannot.
+pub(crate) fn check_name_in_path(name: &str) -> Result<(), Status> {
+    let why = names::path_segment(name, false);
+    if why.is_empty() {
+        return Ok(());
+    }
+    Err(Status::bad_request(format!("Name parameter invalid: {}: {}", go_quote(name), why.join(";"))))
 }
 
 /// Removes duplicate owner references; returns the uids of the removed ones.

@@ -12,9 +12,9 @@ use super::request_scope::RequestScope;
 use super::write_outcome::WriteTarget;
 use super::{admission, component_status, delete, patch, proxy, read, reply, reviews, subresources, write};
 use crate::discovery;
-use crate::registry::names;
+use crate::object_lifecycle;
 use crate::request::Reply;
-use crate::status::{Status, go_quote};
+use crate::status::Status;
 
 /// Dispatches by method and path, as upstream's routes do.
 pub(super) async fn dispatch(scope: &RequestScope<'_>, break_after: Option<Duration>) -> Result<Reply, Status> {
@@ -41,12 +41,7 @@ pub(super) async fn dispatch(scope: &RequestScope<'_>, break_after: Option<Durat
 }
 
 fn check_path_name(scope: &RequestScope<'_>) -> Result<(), Status> {
-    let why = names::path_segment(&scope.path.name, false);
-    if why.is_empty() || !scope.kind.is_stored() {
-        return Ok(());
-    }
-    let why = format!("Name parameter invalid: {}: {}", go_quote(&scope.path.name), why.join(";"));
-    Err(Status::bad_request(why))
+    if scope.kind.is_stored() { object_lifecycle::check_name_in_path(&scope.path.name) } else { Ok(()) }
 }
 
 /// Handles requests for custom resources. Upstream has one handler for all their paths, which dispatches by verb.

@@ -11,7 +11,7 @@ use super::{body, field_manager, patch, reply, write};
 use crate::json::{Value, json};
 use crate::managedfields::{self, BEFORE_FIRST_APPLY};
 use crate::negotiate::{Negotiation, Representation};
-use crate::patch::PatchType;
+use crate::patch::{PatchType, apply};
 use crate::{metadata, object_lifecycle, printers, schema};
 
 use crate::json::fields::str_field;
@@ -96,18 +96,19 @@ async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
     let kind = str_field(&scale, "kind");
     let version = str_field(&scale, "apiVersion");
     if kind != "Scale" || version != "autoscaling/v1" {
-        let slash = if version.contains('/') { "" } else { "/" };
-        let why = format!("invalid object type: {slash}{version}, Kind={kind}");
+        let why = format!("invalid object type: {}", apply::shown_kind(&scale));
         return Err(Status::bad_request(why));
     }
-    if !metadata::name(&scale).is_empty() {
-        object_lifecycle::check_name(&scale, &scope.path.name)?;
-    }
+    let schema = schema::builtin(SCALE_SCHEMA).ok_or_else(Status::unknown_resource)?;
+    apply::check_fit(&schema, &scale)?;
     field_manager::report_duplicate_keys(scope, again)?;
     let paths = scope.scale_paths().unwrap_or_default();
     let mut config = json!({
         "apiVersion": scope.kind.api_version(), "kind": scope.kind.kind, "metadata": {"name": scope.path.name},
     });
+    if !metadata::namespace(&scale).is_empty() {
+        config["metadata"]["namespace"] = scope.path.namespace.as_str().into();
+    }
     if let Some(replicas) = scale.pointer("/spec/replicas") {
         scale::set_replicas(&mut config, &paths, replicas.clone());
     }
@@ -122,7 +123,9 @@ async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
             scale::set_replicas(&mut new, &paths, 0.into());
         }
         drop_scale_entry_times(&mut new);
-        let wanted = scale_of(scope, &new)?;
+        let mut wanted = apply::merged(&schema, &scale_of(scope, &new)?, &scale)?;
+        object_lifecycle::ensure_namespace(&mut wanted, &scope.path.namespace)?;
+        object_lifecycle::check_name(&wanted, &scope.path.name)?;
         scale::check_replicas(wanted.pointer("/spec/replicas"), scope.scale_paths().as_ref())?;
         let errors = scale::validate(&wanted);
         // For custom resources, their own validation refuses bad replicas.
@@ -150,6 +153,7 @@ fn scale_transform<'s>(
         let mut body = body::decode_kind(scope, &options, "Scale", "autoscaling", "v1", schema)?;
         object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
         object_lifecycle::check_name(&body, &scope.path.name)?;
+        write::dedup_owners(scope, &mut body, false);
         return Ok((options, Box::new(move |_| Ok(body.clone()))));
     }
     patch::check_content_type(scope)?;
@@ -225,8 +229,10 @@ fn scale_of(scope: &RequestScope<'_>, object: &Value) -> Result<Value, Status> {
 fn in_terms_of_scale(scope: &RequestScope<'_>, mut refusal: Status) -> Status {
     let version = format!("using {}", scope.kind.api_version());
     let path = replicas_path(scope);
+    let own = apply::shown_kind(&json!({"apiVersion": scope.kind.api_version(), "kind": scope.kind.kind}));
     let reword = |text: &mut String| {
         *text = text.replace(&version, "using autoscaling/v1").replace(&path, ".spec.replicas");
+        *text = text.replace(&own, "autoscaling/v1, Kind=Scale");
     };
     reword(&mut refusal.message);
     for cause in refusal.details.iter_mut().flat_map(|details| &mut details.causes) {

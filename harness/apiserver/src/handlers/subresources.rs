@@ -52,6 +52,7 @@ async fn evict(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     let negotiated = reply::negotiate_transient(scope)?;
     WriteOptions::parse(scope.query, "CreateOptions", None)?;
     let mut body = body::decode_builtin(scope, "policy/v1", "Eviction", "io.k8s.api.policy.v1.Eviction")?;
+    write::dedup_owners(scope, &mut body, false);
     object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
     let dry_run: Vec<String> = scope.query.all("dryRun").map(str::to_owned).collect();
     let body = admission::admit_body(scope, body, !dry_run.is_empty()).await?;
@@ -65,6 +66,7 @@ pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result
     let negotiated = reply::negotiate_transient(scope)?;
     let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
     let mut body = body::decode_builtin(scope, "v1", "Binding", "io.k8s.api.core.v1.Binding")?;
+    write::dedup_owners(scope, &mut body, false);
     object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
     binding::check(&body, name)?;
     binding::admit(&mut body, scope.server);
@@ -72,6 +74,7 @@ pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result
     if pod_name.is_empty() {
         return Err(Status::bad_request("Name parameter required."));
     }
+    object_lifecycle::check_name_in_path(&pod_name)?;
     let body = admission::admit_body(scope, body, options.dry_run).await?;
     let pods = scope.scope_for("", "v1", "pods", &scope.path.namespace, &pod_name)?;
     let now = object_lifecycle::rfc3339(scope.server.clock().now());

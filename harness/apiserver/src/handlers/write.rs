@@ -11,8 +11,8 @@ use super::reply::{self, ReplyContent};
 use super::request_scope::RequestScope;
 use super::write_outcome::{UpdateOptions, WriteOutcome, WriteTarget};
 use super::{
-    authorization, body, certificates, claim_rights, escalation, field_manager, pod_security, quota, service_account,
-    status_update_fast_path,
+    authorization, body, certificates, claim_rights, escalation, explicit_empties, field_manager, pod_security, quota,
+    service_account, status_update_fast_path,
 };
 use crate::admission::AdmissionOperation;
 use crate::crd;
@@ -111,7 +111,7 @@ fn prepare_create(scope: &RequestScope<'_>, object: &mut Value) -> Result<(), St
     object_lifecycle::ensure_namespace(object, &scope.path.namespace)?;
     scope.kind.strategy.begin_create(object, &context)?;
     scope.kind.strategy.prepare_for_create(object, &context);
-    check_valid(scope, object, &registry::validate_create(&scope.kind, object, &context))?;
+    check_valid(scope, object, registry::validate_create(&scope.kind, object, &context))?;
     for warning in scope.kind.strategy.warnings_on_create(object) {
         scope.warn(warning);
     }
@@ -350,7 +350,7 @@ async fn prepare_update(
         WriteTarget::Finalize => copy_field(&mut new, old, "status"),
     }
     object_lifecycle::preserve_immutable_metadata(&mut new, old);
-    check_valid(scope, &new, &update_errors(scope, part, &new, old))?;
+    check_valid(scope, &new, update_errors(scope, part, &new, old))?;
     warn_of_update(scope, part, &new, old);
     certificates::check_update(scope, part, &new, old)?;
     if matches!(part, WriteTarget::Whole | WriteTarget::Subresource) {
@@ -437,17 +437,19 @@ fn etcd_key(scope: &RequestScope<'_>, dry_run: bool) -> String {
     if dry_run { format!("/{key}") } else { format!("/registry/{key}") }
 }
 
-fn check_valid(scope: &RequestScope<'_>, object: &Value, errors: &ErrorList) -> Result<(), Status> {
+fn check_valid(scope: &RequestScope<'_>, object: &Value, mut errors: ErrorList) -> Result<(), Status> {
     for warning in errors.warnings() {
         scope.warn(warning.clone());
     }
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Status::invalid(&scope.kind.storage.group, &scope.kind.kind, metadata::name(object), errors))
+    explicit_empties::restore(&scope.request.body, &mut errors);
+    Err(Status::invalid(&scope.kind.storage.group, &scope.kind.kind, metadata::name(object), &errors))
 }
 
-fn dedup_owners(scope: &RequestScope<'_>, object: &mut Value, after_admission: bool) {
+/// Removes owners that an object has twice, with a warning.
+pub(super) fn dedup_owners(scope: &RequestScope<'_>, object: &mut Value, after_admission: bool) {
     let again = object_lifecycle::dedup_owners(object);
     if !again.is_empty() {
         let when = if after_admission { " after mutating admission happens" } else { "" };
