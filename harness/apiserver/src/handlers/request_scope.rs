@@ -111,6 +111,7 @@ impl<'a> RequestScope<'a> {
             now: self.server.clock().now(),
             user: self.parsed.acting_user(),
             lookup: self.server,
+            dry_run: self.query.get("dryRun") == Some("All"),
         }
     }
 

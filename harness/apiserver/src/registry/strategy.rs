@@ -20,6 +20,8 @@ pub(crate) struct StrategyContext<'a> {
     pub user: &'a UserInfo,
     /// Other objects, for admission (priority classes, services' addresses, namespaces).
     pub lookup: &'a dyn ObjectLister,
+    /// Nothing is stored.
+    pub dry_run: bool,
 }
 
 impl Debug for StrategyContext<'_> {

@@ -1,7 +1,8 @@
 //! Allocation of cluster IPs and node ports of services, which comes before validation as upstream.
 //!
 //! See `pkg/registry/core/service/storage/{alloc,storage}.go`. Upstream allocates at random; here the lowest free one
-//! of the dynamic range is used, so that runs are reproducible.
+//! of the dynamic range is used, so that runs are reproducible. A dry run shows placeholders, as upstream, and does not
+//! check what a request asks for.
 
 use std::net::Ipv4Addr;
 
@@ -26,6 +27,10 @@ const FIRST_DYNAMIC_ADDRESS: u8 = 17;
 const NODE_PORTS: std::ops::RangeInclusive<i64> = 30_000..=32_767;
 
 const FIRST_DYNAMIC_PORT: i64 = 30_086;
+
+/// The number before the first node port that a dry run shows: `AllocateNext` in
+/// `pkg/registry/core/service/portallocator/operation.go`.
+const PLACEHOLDER_PORT: i64 = 32_768;
 
 /// Allocates the IP addresses, families and ports that a new service lacks: `beginCreate`.
 pub(super) fn allocate_new(service: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
@@ -254,6 +259,10 @@ impl<'a> Pool<'a> {
 
     fn free_address(&mut self) -> Result<String, Status> {
         let [a, b, c] = NETWORK;
+        if self.ctx.dry_run {
+            // A placeholder: the address of the network itself.
+            return Ok(Ipv4Addr::new(a, b, c, 0).to_string());
+        }
         // Host 1 is the API server's service, host 255 the broadcast address.
         let dynamic = FIRST_DYNAMIC_ADDRESS..=254;
         let taken = &self.others().0;
@@ -274,7 +283,7 @@ impl<'a> Pool<'a> {
         if address.octets()[..3] != NETWORK {
             return refuse("the provided network does not match the current range");
         }
-        if self.others().0.iter().any(|taken| taken == given) {
+        if !self.ctx.dry_run && self.others().0.iter().any(|taken| taken == given) {
             return refuse("provided IP is already allocated");
         }
         Ok(())
@@ -282,7 +291,7 @@ impl<'a> Pool<'a> {
 
     /// Takes a node port. A number is taken for all protocols.
     fn take_port(&mut self, number: i64) -> Result<(), String> {
-        if !NODE_PORTS.contains(&number) {
+        if !self.ctx.dry_run && !NODE_PORTS.contains(&number) {
             let (first, last) = (NODE_PORTS.start(), NODE_PORTS.end());
             return Err(format!("provided port is not in the valid range. The range of valid ports is {first}-{last}"));
         }
@@ -294,6 +303,12 @@ impl<'a> Pool<'a> {
     }
 
     fn free_port(&mut self, what: &str) -> Result<i64, Status> {
+        if self.ctx.dry_run {
+            // A placeholder: the number after the highest one of this request.
+            let number = self.held.iter().max().copied().unwrap_or(PLACEHOLDER_PORT) + 1;
+            self.held.push(number);
+            return Ok(number);
+        }
         let dynamic = (FIRST_DYNAMIC_PORT..=*NODE_PORTS.end()).chain(*NODE_PORTS.start()..FIRST_DYNAMIC_PORT);
         let own = self.held.clone();
         let taken = &self.others().1;

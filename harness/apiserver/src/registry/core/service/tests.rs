@@ -24,7 +24,7 @@ impl ObjectLister for FakeLister {
 }
 
 fn create(spec: Value, taken: &FakeLister) -> Result<Value, Status> {
-    let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: taken };
+    let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: taken, dry_run: false };
     let mut service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec});
     Service.default(&mut service);
     Service.begin_create(&mut service, &ctx)?;
@@ -39,7 +39,7 @@ fn create(spec: Value, taken: &FakeLister) -> Result<Value, Status> {
 
 /// Replaces a service by one with another spec.
 fn update(old: &Value, spec: Value, taken: &FakeLister) -> Result<Value, Status> {
-    let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: taken };
+    let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: taken, dry_run: false };
     let mut old = old.clone();
     old["metadata"]["resourceVersion"] = "1".into();
     let mut new = json!({"metadata": old["metadata"], "spec": spec});
