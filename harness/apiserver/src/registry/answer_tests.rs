@@ -51,6 +51,14 @@ fn ephemeral(metadata: &Value) -> Value {
 #[case::resized_init(&json!({"initContainers": [{"name": "i", "image": "i", "resizePolicy": [
         {"resourceName": "cpu", "restartPolicy": "RestartContainer"}]}]}),
     "spec.initContainers[0].resizePolicy[0].restartPolicy: Invalid value: \"RestartContainer\": must not be set to 'RestartContainer' for non-sidecar initContainers")]
+#[case::nameless_csi_secret(&json!({"volumes": [{"name": "v", "csi": {"driver": "d", "nodePublishSecretRef": {}}}]}),
+    "spec.volumes[0].csi.nodePublishSecretRef.name: Required value")]
+#[case::long_csi_secret(&json!({"volumes": [{"name": "v", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "a".repeat(254)}}}]}),
+    &format!("spec.volumes[0].csi.name: Invalid value: \"{}\": must be no more than 253 characters", "a".repeat(254)))]
+#[case::sysctl_of_the_node(&json!({"hostIPC": true, "securityContext": {"sysctls": [{"name": "kernel.shm_rmid_forced", "value": "0"}]}}),
+    "spec.securityContext.sysctls[0].name: Invalid value: \"kernel.shm_rmid_forced\": may not be specified when 'hostIPC' is true")]
+#[case::network_of_the_node(&json!({"hostNetwork": true, "securityContext": {"sysctls": [{"name": "net/ipv4/ip_forward", "value": "0"}]}}),
+    "spec.securityContext.sysctls[0].name: Invalid value: \"net/ipv4/ip_forward\": may not be specified when 'hostNetwork' is true")]
 #[case::no_system(&json!({"os": {"name": ""}}), "spec.os.name: Required value")]
 fn pods(#[case] spec: &Value, #[case] expected: &str) {
     assert_eq!(create("pods", pod(spec)).expect_err("refused"), [expected]);

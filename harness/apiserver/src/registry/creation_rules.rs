@@ -336,7 +336,8 @@ fn other_rules_3() -> Vec<CreationRule> {
 #[test]
 fn what_excludes_each_other_is_refused() {
     let registry = Registry::builtin();
-    let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister };
+    let ctx =
+        StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
     let mut wrong = Vec::new();
     for (kind, source, mut object, error) in rules() {
         let (group, plural) = kind.split_once('/').expect("a group");

@@ -9,7 +9,7 @@ use crate::json::{Key, Value};
 use crate::metadata;
 use crate::registry::meta;
 use crate::registry::names::NameFormat;
-use crate::registry::prepare::{copy_field, drop_status, set_generation, specs_equal};
+use crate::registry::prepare::{copy_field, drop_status, set_generation, specs_equal, values_equal};
 use crate::registry::strategy::{Strategy, StrategyContext};
 
 /// The changes that increment `metadata.generation`.
@@ -170,7 +170,7 @@ fn changed(generation: Generation, new: &Value, old: &Value) -> bool {
             };
             let mut all = keys(new);
             all.extend(keys(old));
-            all.iter().any(|k| !semantic_equal(new.get(k), old.get(k)))
+            all.iter().any(|k| !values_equal(new, &[k.as_str()], new.get(k), old.get(k)))
         }
     }
 }

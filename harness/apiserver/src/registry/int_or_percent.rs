@@ -36,11 +36,32 @@ pub(crate) fn percent(text: &str) -> Option<i64> {
     Some(text.trim_end_matches('%').parse().unwrap_or(i64::MAX))
 }
 
-/// Returns the number, or the one before the percent sign.
+/// Returns the number, or the one before the percent sign. Another text counts as the number that it is, or as none:
+/// `IntValue` in `staging/src/k8s.io/apimachinery/pkg/util/intstr/intstr.go`.
 pub(crate) fn value(value: Option<&Value>) -> i64 {
     match value {
-        Some(Value::String(text)) => percent(text).unwrap_or(0),
+        Some(Value::String(text)) => percent(text).or_else(|| text.parse().ok()).unwrap_or(0),
         Some(number) => number.as_i64().unwrap_or(0),
         None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::json::json;
+
+    /// `getIntOrPercentValue` in `pkg/apis/apps/validation/validation.go`; compared with kube-apiserver 1.36.2.
+    #[rstest]
+    #[case(json!(3), 3)]
+    #[case(json!("30%"), 30)]
+    #[case(json!("3"), 3)]
+    #[case(json!("-3"), -3)]
+    #[case(json!("x"), 0)]
+    #[case(json!(null), 0)]
+    fn values(#[case] given: Value, #[case] expected: i64) {
+        assert_eq!(value(Some(&given)), expected);
     }
 }

@@ -117,6 +117,8 @@ fn same_pointers(schema: &Schema, ty: TypeRef, new: &Value, old: &Value) -> bool
         (TypeKind::List(list), Value::Array(new), Value::Array(old)) => {
             new.iter().zip(old).all(|(new, old)| same_pointers(schema, list.items, new, old))
         }
+        // A key with an empty value is not a key that is missing.
+        (TypeKind::Map(_), Value::Object(new), Value::Object(old)) => new.keys().eq(old.keys()),
         _ => true,
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn defaulted(default: fn(&mut Map), object: Value) -> Value {
 }
 
 fn context() -> StrategyContext<'static> {
-    StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister }
+    StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false }
 }
 
 pub(super) fn create(plural: &str, mut object: Value) -> Result<Value, Vec<String>> {

@@ -440,7 +440,8 @@ fn every_served_kind_has_its_rules_or_a_reason() {
 #[test]
 fn updates_are_refused_as_upstream_refuses_them() {
     let registry = Registry::builtin();
-    let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister };
+    let ctx =
+        StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
     let mut wrong = Vec::new();
     for UpdateRule { kind, source, mut old, mut new, error } in rules() {
         let (group, plural) = kind.split_once('/').expect("a group");

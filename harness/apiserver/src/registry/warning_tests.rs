@@ -191,6 +191,7 @@ fn an_ingress_names_one_class() {
         now: jiff::Timestamp::UNIX_EPOCH,
         user: &crate::authn::NO_USER,
         lookup: &crate::registry::lister::EmptyLister,
+        dry_run: false,
     };
     let errors = kind("ingresses").strategy.validate_among_others(&object, &context);
     let why = "annotations.kubernetes.io/ingress.class: Invalid value: \"a\": must match `ingressClassName` when both are specified";

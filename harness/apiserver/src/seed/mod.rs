@@ -205,7 +205,7 @@ impl ApiServer {
     /// Returns a defaulted object with what the strategy of its kind adds to new objects.
     fn as_created(&self, kind: &Resource, object: Value) -> Result<Value, Status> {
         let user = UserInfo::administrator();
-        let context = StrategyContext { now: self.clock().now(), user: &user, lookup: self };
+        let context = StrategyContext { now: self.clock().now(), user: &user, lookup: self, dry_run: false };
         let mut created = object.clone();
         // A node of a file has the taints that its author wants.
         if kind.kind != "Node" {

@@ -13,11 +13,12 @@ use plumbline::time::{Clock, run_virtual};
 use script::{Answer, Line};
 
 /// The scripts; each runs on a fresh server.
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 7] = [
     ("requests", include_str!("apiserver/requests.txt")),
     ("objects", include_str!("apiserver/objects.txt")),
     ("workloads", include_str!("apiserver/workloads.txt")),
     ("merging", include_str!("apiserver/merging.txt")),
+    ("mutations", include_str!("apiserver/mutations.txt")),
     ("corners", include_str!("apiserver/corners.txt")),
     ("admission", include_str!("apiserver/admission.txt")),
 ];

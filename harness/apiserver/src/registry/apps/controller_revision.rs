@@ -16,7 +16,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .rules(
             KindStrategy::new(Generic { updates: MetadataRules::Both, ..Generic::NEW }, |_| {})
                 .check_with(validate)
-                .check_among_others_with(|object, _| validate_data(object))
+                .check_new_with(validate_data)
                 .check_update_with(|new, old| checks::unchanged(new, old, &["data"])),
         )
         .columns(COLUMNS)

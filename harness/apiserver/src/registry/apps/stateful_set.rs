@@ -2,6 +2,8 @@
 //!
 //! See `pkg/registry/apps/statefulset/strategy.go` and `pkg/apis/apps/validation/validation.go`.
 
+use std::collections::BTreeSet;
+
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{
     array_field, drop_zero, is_empty_value, non_null, object_or_insert, str_field, text_default, value_default,
@@ -122,15 +124,24 @@ impl Strategy for StatefulSet {
 
     fn warnings_on_create(&self, object: &Value) -> Vec<String> {
         let mut warnings = workload::warnings(object, false);
+        warnings.extend(claim_warnings(object, ""));
         warnings.extend(history_warning(object));
         warnings
     }
 
     fn warnings_on_update(&self, new: &Value, old: &Value) -> Vec<String> {
         let mut warnings = workload::update_warnings(new, old);
+        warnings.extend(claim_warnings(new, ".Spec"));
         warnings.extend(history_warning(new));
         warnings
     }
+}
+
+/// Returns the warnings about the templates of claims; `part` ends their paths, as upstream has it in updates only.
+fn claim_warnings(object: &Value, part: &str) -> Vec<String> {
+    let claims = array_field(spec(object), "volumeClaimTemplates").iter().enumerate();
+    let path = |i: usize| format!("spec.volumeClaimTemplates[{i}]{part}");
+    claims.flat_map(|(i, claim)| persistent_volume_claim::spec_warnings(&claim["spec"], &path(i))).collect()
 }
 
 fn history_warning(object: &Value) -> Option<String> {
@@ -245,12 +256,12 @@ fn validate_template(spec: &Value, errors: &mut ErrorList) {
     if let Some(spec) = object_or_insert(&mut template, "spec") {
         spec.remove("hostname");
         spec.remove("subdomain");
-        let mut volumes: Vec<Value> = claims
-            .iter()
-            .map(|c| json!({"name": metadata::name(c), "persistentVolumeClaim": {"claimName": metadata::name(c)}}))
-            .collect();
+        // Upstream has them in a map by name.
+        let named: BTreeSet<&str> = claims.iter().map(metadata::name).collect();
+        let mut volumes: Vec<Value> =
+            named.iter().map(|c| json!({"name": c, "persistentVolumeClaim": {"claimName": c}})).collect();
         let own = spec.get("volumes").and_then(Value::as_array).into_iter().flatten();
-        volumes.extend(own.filter(|v| claims.iter().all(|c| metadata::name(c) != str_field(v, "name"))).cloned());
+        volumes.extend(own.filter(|v| !named.contains(str_field(v, "name"))).cloned());
         spec.insert("volumes", Value::Array(volumes));
     }
     validation::template(&template, &path, errors);

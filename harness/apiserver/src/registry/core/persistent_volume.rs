@@ -524,6 +524,7 @@ mod tests {
             now: jiff::Timestamp::from_second(second).unwrap(),
             user: &NO_USER,
             lookup: &EmptyLister,
+            dry_run: false,
         };
         let mut volume = json!({"metadata": {"name": "v"}, "spec": {}});
         PersistentVolume.prepare_for_create(&mut volume, &at(0));

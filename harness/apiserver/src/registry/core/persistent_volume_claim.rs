@@ -645,7 +645,12 @@ mod tests {
                 Vec::new()
             }
         }
-        let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Class(expands) };
+        let ctx = StrategyContext {
+            now: Timestamp::UNIX_EPOCH,
+            user: &authn::NO_USER,
+            lookup: &Class(expands),
+            dry_run: false,
+        };
         let admitted = check_admission(&sized("2Gi", phase), Some(&sized("1Gi", phase)), &ctx);
         let expected = why.map(|why| format!("persistentvolumeclaims \"c\" is forbidden: {why}"));
         assert_eq!(admitted.err().map(|status| status.message), expected);
@@ -657,7 +662,8 @@ mod tests {
     #[case::own(json!({"spec": {"storageClassName": "own"}}), json!("own"))]
     #[case::beta(json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "x"}}, "spec": {}}), json!(null))]
     fn a_claim_without_a_class_gets_the_newest_default(#[case] mut claim: Value, #[case] expected: Value) {
-        let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Classes };
+        let ctx =
+            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Classes, dry_run: false };
         admit_default_class(&mut claim, &ctx);
         assert_eq!(claim["spec"]["storageClassName"], expected);
     }

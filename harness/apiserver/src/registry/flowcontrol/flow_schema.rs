@@ -352,7 +352,7 @@ mod tests {
     #[test]
     fn a_schema_without_a_level_is_dangling() {
         let now = Timestamp::UNIX_EPOCH;
-        let ctx = StrategyContext { now, user: &authn::NO_USER, lookup: &EmptyLister };
+        let ctx = StrategyContext { now, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
         let mut schema = json!({"metadata": {"name": "a"}, "spec": {"priorityLevelConfiguration": {"name": "b"}}});
         FlowSchema.prepare_for_create(&mut schema, &ctx);
         let condition = &schema["status"]["conditions"][0];

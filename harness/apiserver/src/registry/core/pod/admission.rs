@@ -172,7 +172,8 @@ mod tests {
     #[case::other_effect(json!([{"operator": "Exists", "effect": "NoSchedule"}]), true, true)]
     fn tolerations_are_added(#[case] given: Value, #[case] not_ready: bool, #[case] unreachable: bool) {
         let mut pod = json!({"spec": {"tolerations": given}});
-        let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister };
+        let ctx =
+            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
         admit_default_tolerations(&mut pod, &ctx);
         assert_eq!((has(&pod, NOT_READY), has(&pod, UNREACHABLE)), (not_ready, unreachable));
     }
@@ -191,7 +192,8 @@ mod tests {
 
     #[test]
     fn priority_comes_from_the_class() {
-        let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Classes };
+        let ctx =
+            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Classes, dry_run: false };
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {"priorityClassName": "high"}});
         priority(&mut pod, &ctx).expect("known class");
         assert_eq!(pod["spec"], json!({"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}));
@@ -202,7 +204,8 @@ mod tests {
 
     #[test]
     fn priority_defaults_to_zero() {
-        let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister };
+        let ctx =
+            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {}});
         priority(&mut pod, &ctx).expect("default");
         assert_eq!(pod["spec"], json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}));

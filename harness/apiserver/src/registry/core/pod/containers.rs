@@ -72,7 +72,8 @@ pub(super) fn validate_init_containers(around: &PodContext<'_>, path: &Path<'_>,
         validate_common(container, around, &path, errors);
         init_restart_policy(container, &path, errors);
         let name = str_field(container, "name");
-        if again[i] || others.contains(name) {
+        // Upstream does not note names that are missing.
+        if (again[i] && !name.is_empty()) || others.contains(name) {
             errors.duplicate(&path.child("name"), name);
         }
         host_ports(std::slice::from_ref(container), path_of_all, errors);
@@ -243,6 +244,7 @@ fn validate_common(container: &Value, around: &PodContext<'_>, path: &Path<'_>, 
 pub(super) fn validate_claims(claims: &[Value], spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let mut known: Vec<&str> =
         array_field(spec, "resourceClaims").iter().map(|claim| str_field(claim, "name")).collect();
+    known.retain(|name| !name.is_empty());
     known.sort_unstable();
     known.dedup();
     // The requests that were claimed of each name; that of the whole claim is empty.
@@ -403,7 +405,7 @@ fn validate_devices(
         if name.is_empty() {
             errors.required(&path.child("name"), "");
         }
-        if again[i] {
+        if again[i] && !name.is_empty() {
             errors.invalid(&path.child("name"), name, "must be unique");
         }
         match volumes.source(name) {

@@ -204,13 +204,37 @@ fn is_image_reference(image: &str) -> bool {
         _ => ("", name),
     };
     let path = path.rsplit_once(':').map_or(path, |(path, tag)| if tag.contains('/') { name } else { path });
-    let component = |text: &str| {
-        let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    (registry.is_empty() || is_registry(registry)) && path.split('/').all(is_path_component)
+}
+
+/// Returns true for a host with an optional port: `domainAndPort` of `github.com/distribution/reference`.
+fn is_registry(text: &str) -> bool {
+    let (host, port) = match text.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, Some(port)),
+        _ => (text, None),
+    };
+    let is_address = |text: &str| text.bytes().all(|b| b.is_ascii_hexdigit() || b == b':');
+    let is_label = |text: &str| {
+        let ends = |b: Option<u8>| b.is_some_and(|b| b.is_ascii_alphanumeric());
         ends(text.bytes().next())
             && ends(text.bytes().last())
-            && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'.' | b'_' | b'-'))
+            && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
     };
-    registry.bytes().all(|b| b.is_ascii_graphic()) && path.split('/').all(component)
+    let is_host = match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        Some(address) => is_address(address),
+        None => host.split('.').all(is_label),
+    };
+    is_host && port.is_none_or(|port| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Returns true for letters and digits, separated by a dot, one or two underscores, or dashes: `pathComponent` of
+/// `github.com/distribution/reference`.
+fn is_path_component(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let mut separators = text.split(is_plain).filter(|separator| !separator.is_empty());
+    text.starts_with(is_plain)
+        && text.ends_with(is_plain)
+        && separators.all(|part| matches!(part, "." | "_" | "__") || part.bytes().all(|b| b == b'-'))
 }
 
 fn requests_from_limits(container: &mut Map) {
@@ -367,5 +391,31 @@ fn container_state(state: &mut Map) {
         for field in ["startedAt", "finishedAt"] {
             ended.entry(field).or_insert(Value::Null);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// `ParseImageName` in `pkg/util/parsers/parsers.go`, which `SetDefaults_Container` calls; what is no reference has
+    /// no tag. The grammar is that of `github.com/distribution/reference`; compared with kube-apiserver 1.36.2.
+    #[rstest]
+    #[case("web", true)]
+    #[case("web:latest", true)]
+    #[case("web:1", false)]
+    #[case("a.b:5000/web", true)]
+    #[case("localhost/a__b-c.d", true)]
+    #[case("[::1]:5000/web", true)]
+    #[case("../x", false)]
+    #[case("a.b:x/web", false)]
+    #[case("-a.b/web", false)]
+    #[case("a..b", false)]
+    #[case("a___b", false)]
+    #[case("a/Web", false)]
+    fn images(#[case] image: &str, #[case] expected: bool) {
+        assert_eq!(image_is_latest(image), expected);
     }
 }

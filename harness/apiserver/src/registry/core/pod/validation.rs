@@ -345,7 +345,7 @@ fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         let why = "ShareProcessNamespace and HostPID cannot both be enabled";
         errors.invalid(&path.child("shareProcessNamespace"), true, why);
     }
-    sysctls(context, &path.child("sysctls"), errors);
+    sysctls(spec, context, &path.child("sysctls"), errors);
     if let Some(policy) = non_null(context, "fsGroupChangePolicy").and_then(Value::as_str)
         && !matches!(policy, "Always" | "OnRootMismatch")
     {
@@ -366,7 +366,7 @@ fn security_context(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-fn sysctls(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+fn sysctls(spec: &Value, context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let all = array_field(context, "sysctls");
     let again = checks::repeated(all, |sysctl| str_field(sysctl, "name"));
     for (i, sysctl) in all.iter().enumerate() {
@@ -381,6 +381,29 @@ fn sysctls(context: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         } else if again[i] {
             errors.duplicate(&path, name);
         }
+        let shared = sysctl_namespace(name).filter(|field| spec.get(*field) == Some(&Value::Bool(true)));
+        if let Some(field) = shared {
+            errors.invalid(&path, name, format!("may not be specified when '{field}' is true"));
+        }
+    }
+}
+
+/// Returns the field with which a pod shares the namespace of a kernel parameter with its node: `GetNamespace` in
+/// `staging/src/k8s.io/component-helpers/node/util/sysctl/namespace.go`.
+fn sysctl_namespace(name: &str) -> Option<&'static str> {
+    // With a slash before the first dot, slashes and dots change places.
+    let swap = |c: char| match c {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    let with_slashes = name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/'));
+    let dotted: String = if with_slashes { name.chars().map(swap).collect() } else { name.to_owned() };
+    let within = |prefix: &str| dotted.starts_with(prefix);
+    if dotted == "kernel.sem" || within("kernel.shm") || within("kernel.msg") || within("fs.mqueue.") {
+        Some("hostIPC")
+    } else {
+        within("net.").then_some("hostNetwork")
     }
 }
 

@@ -178,7 +178,16 @@ fn validate_source(kind: &str, source: &Value, of_pod: bool, path: &Path<'_>, er
             descending_path(str_field(source, "directory"), &path.child("directory"), errors);
         }
         "image" => image(source, of_pod, path, errors),
-        "csi" => driver(str_field(source, "driver"), &path.child("driver"), errors),
+        "csi" => {
+            driver(str_field(source, "driver"), &path.child("driver"), errors);
+            if let Some(secret) = non_null(source, "nodePublishSecretRef") {
+                match str_field(secret, "name") {
+                    "" => errors.required(&path.child("nodePublishSecretRef").child("name"), ""),
+                    // Upstream names no more of the path.
+                    name => checks::format(name, names::dns1123_subdomain, &path.child("name"), errors),
+                }
+            }
+        }
         "ephemeral" => claim(source, &path.child("volumeClaimTemplate"), errors),
         "projected" => projected(source, path, errors),
         _ => volume_sources::validate(kind, source, path, errors),
