@@ -1,4 +1,4 @@
-//! The table of kube-apiserver's internal pod types (`registry/core/internal_types.txt`), from `pkg/apis/core`.
+//! The table of kube-apiserver's internal types that errors show (`registry/core/internal_types.txt`), from `pkg/apis`.
 //! `harness/apiserver/src/registry/core/internal_json.rs` has the notation.
 
 use std::collections::BTreeMap;
@@ -9,56 +9,104 @@ use crate::names::{META, Package, word};
 use crate::source::{Checkout, Error};
 use crate::structs::Packages;
 
-/// Import path and folder of the internal types.
-const IMPORT: &str = "k8s.io/kubernetes/pkg/apis/core";
-const FOLDER: &str = "pkg/apis/core";
+/// A package of internal types: its import path and folder, the published package with the JSON names, and the types
+/// whose text errors show. Types that are found from a root follow it.
+struct Source {
+    import: &'static str,
+    folder: &'static str,
+    published: &'static str,
+    roots: &'static [&'static str],
+}
 
-/// The first type; the others follow in the order in which they are found from it.
-const ROOT: &str = "PodSpec";
+/// Import path of the core package.
+const CORE: &str = "k8s.io/kubernetes/pkg/apis/core";
 
-/// A type that no pod has, which follows with those that are found from it alone.
-const SECOND_ROOT: &str = "PersistentVolumeSource";
+/// The packages; the first type is the spec of pods, whose fields other structs have, too.
+const SOURCES: [Source; 4] = [
+    Source {
+        import: CORE,
+        folder: "pkg/apis/core",
+        published: "core",
+        // No pod has the second.
+        roots: &["PodSpec", "PersistentVolumeSource"],
+    },
+    Source {
+        import: "k8s.io/kubernetes/pkg/apis/resource",
+        folder: "pkg/apis/resource",
+        published: "resource",
+        roots: &["ResourceClaimSpec", "AllocationResult", "ResourceClaimTemplateSpec"],
+    },
+    Source {
+        import: "k8s.io/kubernetes/pkg/apis/storage",
+        folder: "pkg/apis/storage",
+        published: "storage",
+        roots: &["VolumeAttachmentSpec", "CSINodeDriver"],
+    },
+    Source {
+        import: "k8s.io/kubernetes/pkg/apis/admissionregistration",
+        folder: "pkg/apis/admissionregistration",
+        published: "admissionregistration",
+        roots: &["AuditAnnotation"],
+    },
+];
 
 type Declarations = BTreeMap<String, Declaration>;
 
-/// The text of the table.
-pub(crate) fn table(checkout: &Checkout, packages: &Packages, header: &str) -> Result<String, Error> {
-    let internal = checkout.declarations(FOLDER, IMPORT)?;
-    let core = Package::by_short("core").map_or("", |package| package.import);
-    let published = packages.get(core).ok_or_else(|| Error::input(core, "no such package"))?;
-    lines(&internal, published)
-        .map(|lines| format!("# {header} internal_json.rs has the notation.\n{}\n", lines.join("\n")))
+/// The internal and the published types of a package.
+struct Types<'a> {
+    source: &'a Source,
+    internal: Declarations,
+    published: &'a Declarations,
 }
 
-fn lines(internal: &Declarations, published: &Declarations) -> Result<Vec<String>, Error> {
-    let mut names = vec![ROOT.to_owned()];
+/// The text of the table.
+pub(crate) fn table(checkout: &Checkout, packages: &Packages, header: &str) -> Result<String, Error> {
+    let mut all = Vec::new();
+    for source in &SOURCES {
+        let internal = checkout.declarations(source.folder, source.import)?;
+        let import = Package::by_short(source.published).map_or("", |package| package.import);
+        let published = packages.get(import).ok_or_else(|| Error::input(import, "no such package"))?;
+        all.push(Types { source, internal, published });
+    }
+    lines(&all).map(|lines| format!("# {header} internal_json.rs has the notation.\n{}\n", lines.join("\n")))
+}
+
+fn lines(all: &[Types<'_>]) -> Result<Vec<String>, Error> {
+    let mut names: Vec<(usize, String)> = Vec::new();
     let mut lines = Vec::new();
-    loop {
-        if names.len() == lines.len() && internal.contains_key(SECOND_ROOT) && !names.iter().any(|n| n == SECOND_ROOT) {
-            names.push(SECOND_ROOT.to_owned());
+    let roots =
+        all.iter().enumerate().flat_map(|(home, types)| types.source.roots.iter().map(move |root| (home, *root)));
+    for (home, root) in roots {
+        if all[home].internal.contains_key(root) && !names.iter().any(|(_, known)| known == root) {
+            names.push((home, root.to_owned()));
         }
-        let Some(name) = names.get(lines.len()).cloned() else { break };
-        let mut line = name.clone();
-        for field in fields(internal, &name) {
-            let place = || format!("{FOLDER} {name}.{}", field.name);
-            let json = json_name(published, &name, &field.name)
-                .ok_or_else(|| Error::input(place(), "the published type has no such field"))?;
-            let (code, target) = code(internal, &field.ty)
-                .ok_or_else(|| Error::input(place(), "the table has no letter for its type"))?;
-            if let Some(target) = target.filter(|target| !names.iter().any(|known| known == target)) {
-                names.push(target.to_owned());
+        while let Some((home, name)) = names.get(lines.len()).cloned() {
+            let types = &all[home];
+            let mut line = name.clone();
+            for field in fields(&types.internal, &name) {
+                let place = || format!("{} {name}.{}", types.source.folder, field.name);
+                let json = json_name(types, &name, &field.name)
+                    .ok_or_else(|| Error::input(place(), "the published type has no such field"))?;
+                let (code, target) = code(all, &field.ty)
+                    .ok_or_else(|| Error::input(place(), "the table has no letter for its type"))?;
+                if let Some((home, target)) = &target {
+                    match names.iter().find(|(_, known)| known == target) {
+                        None => names.push((*home, target.clone())),
+                        Some((known, _)) if known == home => {}
+                        Some(_) => return Err(Error::input(place(), "two packages have a type of this name")),
+                    }
+                }
+                _ = write!(line, " {}:{json}:{code}{}", field.name, target.map(|(_, name)| name).unwrap_or_default());
             }
-            _ = write!(line, " {}:{json}:{code}{}", field.name, target.unwrap_or_default());
+            lines.push(line);
         }
-        lines.push(line);
     }
     Ok(lines)
 }
 
 /// The fields of a struct with those of its embedded structs.
 ///
-/// Embedded structs of other packages are left out, by hand: only `PersistentVolumeClaimTemplate` has one, its
-/// metadata.
+/// Embedded structs of other packages are left out, by hand: only templates of claims have one, their metadata.
 fn fields<'a>(declarations: &'a Declarations, name: &str) -> Vec<&'a Field> {
     let Some(Kind::Struct(fields)) = declarations.get(name).map(|declaration| &declaration.kind) else {
         return Vec::new();
@@ -70,24 +118,27 @@ fn fields<'a>(declarations: &'a Declarations, name: &str) -> Vec<&'a Field> {
     fields.iter().flat_map(own).collect()
 }
 
-/// The JSON name of the published field with the same Go name; `^name` if it is a field of the spec itself.
-fn json_name(published: &Declarations, name: &str, field: &str) -> Option<String> {
-    let find = |ty: &str| fields(published, ty).into_iter().find(|known| known.name == field).map(Field::json);
-    find(name).map(str::to_owned).or_else(|| find(ROOT).map(|json| format!("^{json}")))
+/// The JSON name of the published field with the same Go name; `^name` if it is a field of the spec of pods itself.
+fn json_name(types: &Types<'_>, name: &str, field: &str) -> Option<String> {
+    let find = |ty: &str| fields(types.published, ty).into_iter().find(|known| known.name == field).map(Field::json);
+    find(name).map(str::to_owned).or_else(|| find("PodSpec").map(|json| format!("^{json}")))
 }
 
+/// A struct by its package and name.
+type Target = Option<(usize, String)>;
+
 /// The letter for a type, and the struct that follows it.
-fn code<'a>(declarations: &'a Declarations, ty: &'a Type) -> Option<(&'static str, Option<&'a str>)> {
+fn code(all: &[Types<'_>], ty: &Type) -> Option<(&'static str, Target)> {
     let plain = |code| Some((code, None));
     match ty {
-        Type::Pointer(of) => match code(declarations, of)? {
+        Type::Pointer(of) => match code(all, of)? {
             ("=", target) => Some(("*", target)),
             ("K", _) => plain("K"),
             ("q", _) => plain("Q"),
-            ("s" | "n" | "b", _) => plain("?"),
+            ("s" | "n" | "b" | "?", _) => plain("?"),
             _ => None,
         },
-        Type::List(of) => match code(declarations, of)? {
+        Type::List(of) => match code(all, of)? {
             ("=", target) => Some(("+", target)),
             ("s" | "n", _) => plain("L"),
             _ => None,
@@ -103,11 +154,16 @@ fn code<'a>(declarations: &'a Declarations, ty: &'a Type) -> Option<(&'static st
             (Some("quantity"), _) => plain("q"),
             (Some("intorstr"), _) => plain("i"),
             (Some("types.UID"), _) => plain("s"),
+            // Shown as null where they are not set, as what is behind a pointer.
+            (Some("time" | "raw"), _) => plain("?"),
             (None, META) if name == "LabelSelector" => plain("K"),
-            (None, IMPORT) => match &declarations.get(name)?.kind {
-                Kind::Struct(_) => Some(("=", Some(name))),
-                Kind::Over(target) => code(declarations, target),
-            },
+            (None, path) => {
+                let home = all.iter().position(|types| types.source.import == path)?;
+                match &all[home].internal.get(name)?.kind {
+                    Kind::Struct(_) => Some(("=", Some((home, name.clone())))),
+                    Kind::Over(target) => code(all, target),
+                }
+            }
             _ => None,
         },
     }
@@ -162,7 +218,9 @@ type Security struct {
 	User *int64 `json:\"runAs\"`
 }
 ";
-        let lines = lines(&go::declarations(internal, IMPORT), &go::declarations(published, "k8s.io/api/core/v1"));
+        let published = go::declarations(published, "k8s.io/api/core/v1");
+        let types = Types { source: &SOURCES[0], internal: go::declarations(internal, CORE), published: &published };
+        let lines = lines(&[types]);
         assert_eq!(
             lines.unwrap(),
             [

@@ -11,10 +11,11 @@ use super::root_schema::check_root;
 use super::selectable_fields::validate_selectable;
 use super::structural_schema::{SchemaOptions, has_extensions, is_structural, validate_schema};
 use super::text_fields::text;
+use super::version_fields::{internal_versions, is_shared, non_empty_field};
 use super::{ca_bundle, names};
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::go_url::Url;
-use crate::json::fields::{is_empty_value, value_default};
+use crate::json::fields::value_default;
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::admissionregistration::webhooks::{client_config, review_versions};
@@ -119,17 +120,16 @@ pub(super) enum RequestVersion {
 
 /// Validates a new definition.
 pub(super) fn validate_new(object: &Value, version: RequestVersion) -> ErrorList {
-    let mut errors = meta::validate(object, false, NameFormat::Subdomain, &Path::new("metadata"));
     let spec = &object["spec"];
-    let name = metadata::name(object);
-    if !name.is_empty() && name != format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group")) {
-        errors.invalid(&Path::new("metadata.name"), name, "must be spec.names.plural+\".\"+spec.group");
-    }
-    if !metadata::generate_name(object).is_empty() {
-        let path = Path::new("metadata.generateName");
-        let prefix = metadata::generate_name(object);
-        errors.invalid(&path, prefix, "must be spec.names.plural+\".\"+spec.group");
-    }
+    let wanted = format!("{}.{}", text(&spec["names"], "plural"), text(spec, "group"));
+    let wrong = |name: &str, prefix| {
+        let mut wrong = name_rules::object_name(NameFormat::Subdomain, name, prefix);
+        if name != wanted {
+            wrong.push("must be spec.names.plural+\".\"+spec.group".to_owned());
+        }
+        wrong
+    };
+    let mut errors = meta::validate_named(object, false, wrong, &Path::new("metadata"));
     validate_spec(spec, None, version, &mut errors);
     validate_stored_versions(object, &mut errors);
     if version == RequestVersion::V1 {
@@ -141,7 +141,7 @@ pub(super) fn validate_new(object: &Value, version: RequestVersion) -> ErrorList
 
 /// Validates an update of a definition.
 pub(super) fn validate_replacement(new: &Value, old: &Value, version: RequestVersion) -> ErrorList {
-    let mut errors = ErrorList::new();
+    let mut errors = meta::validate_update(new, old, &Path::new("metadata"));
     validate_spec(&new["spec"], Some(&old["spec"]), version, &mut errors);
     validate_ca_bundle(new, old, &mut errors);
     let mut immutable = |pointer: &str, field: &str| {
@@ -329,14 +329,8 @@ fn versions_of(spec: &Value) -> &[Value] {
     spec["versions"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Returns a field of a version; `None` if it is empty.
-fn non_empty_field<'a>(version: &'a Value, field: &str) -> Option<&'a Value> {
-    version.get(field).filter(|value| !is_empty_value(Some(value)))
-}
-
-/// Returns true if all versions agree in a field. It is then validated once, with the path it had in v1beta1.
-fn is_shared(versions: &[Value], field: &str) -> bool {
-    versions.windows(2).all(|pair| non_empty_field(&pair[0], field) == non_empty_field(&pair[1], field))
+fn has_schema(version: &Value) -> bool {
+    version.pointer("/schema/openAPIV3Schema").is_some_and(|schema| !schema.is_null())
 }
 
 fn validate_shared(spec: &Value, rules: &SpecRules<'_>, errors: &mut ErrorList) {
@@ -352,7 +346,13 @@ fn validate_shared(spec: &Value, rules: &SpecRules<'_>, errors: &mut ErrorList) 
         validate_columns(first, "spec", errors);
     }
     if is_shared(versions, "selectableFields") {
-        validate_selectable(first, "spec", rules.old, errors);
+        let has_schema = is_shared(versions, "schema") && has_schema(first);
+        if has_schema {
+            validate_selectable(first, "spec", rules.old, errors);
+        } else if non_empty_field(first, "selectableFields").is_some() {
+            let why = "may only be set when validations.schema is included";
+            errors.invalid(&Path::new("spec.selectableFields"), "", why);
+        }
     }
 }
 
@@ -389,13 +389,20 @@ fn validate_versions(spec: &Value, rules: &SpecRules<'_>, errors: &mut ErrorList
             validate_columns(version, &prefix, errors);
         }
         if !is_shared(versions, "selectableFields") {
-            validate_selectable(version, &prefix, rules.old, errors);
+            // Upstream looks for the schema where it has moved a common one away from: its message has it backwards.
+            let has_schema = !is_shared(versions, "schema") && has_schema(version);
+            if has_schema {
+                validate_selectable(version, &prefix, rules.old, errors);
+            } else if non_empty_field(version, "selectableFields").is_some() {
+                let why = "may only be set when `version.schema.openAPIV3Schema` is not included";
+                errors.invalid(&Path::new(&format!("{prefix}.selectableFields")), "", why);
+            }
         }
     }
     let path = Path::new("spec.versions");
     let given = spec.get("versions").filter(|versions| !versions.is_null());
-    let shown = || match given.and_then(|_| internal_versions(versions)) {
-        Some(shown) => BadValue::Raw(shown),
+    let shown = || match given {
+        Some(_) => BadValue::Raw(internal_versions(versions)),
         None => BadValue::from(given),
     };
     let mut version_names: Vec<&str> = versions.iter().map(|version| text(version, "name")).collect();
@@ -440,29 +447,6 @@ fn first_unprintable(text: &str) -> Option<usize> {
     const UNPRINTABLE: &str = r"[^\p{L}\p{M}\p{N}\p{P}\p{S} ]";
     static PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(UNPRINTABLE).ok());
     PATTERN.as_ref()?.find(text).map(|found| found.start())
-}
-
-/// Prints the versions as upstream's internal type is printed in errors. Returns `None` if versions differ in a field
-/// that cannot be printed that way.
-fn internal_versions(versions: &[Value]) -> Option<String> {
-    let shown = versions.iter().map(|version| {
-        for field in ["schema", "subresources", "additionalPrinterColumns", "selectableFields"] {
-            if non_empty_field(version, field).is_some() && !is_shared(versions, field) {
-                return None;
-            }
-        }
-        let flag = |field: &str| version.get(field).and_then(Value::as_bool).unwrap_or_default();
-        Some(format!(
-            "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
-            json!(text(version, "name")),
-            flag("served"),
-            flag("storage"),
-            flag("deprecated"),
-            version.get("deprecationWarning").unwrap_or(&Value::Null),
-        ))
-    });
-    let shown: Option<Vec<String>> = shown.collect();
-    Some(format!("[{}]", shown?.join(",")))
 }
 
 fn validate_conversion(conversion: &Value, errors: &mut ErrorList) {
@@ -666,6 +650,24 @@ mod tests {
             .iter()
             .map(|error| format!("{}: {}", error.cause().field, error.cause().message))
             .collect()
+    }
+
+    /// A schema that all versions have is one of the spec, which no version can then select fields of; recorded from
+    /// kube-apiserver 1.36.2.
+    #[test]
+    fn fields_of_a_common_schema_are_selected_by_all_versions() {
+        let mut object = widgets();
+        let mut first = object["spec"]["versions"][1].clone();
+        first["name"] = "v2".into();
+        first["storage"] = false.into();
+        first["schema"]["openAPIV3Schema"]["properties"]["a"] = json!({"type": "string"});
+        let mut second = first.clone();
+        second["name"] = "v1".into();
+        second["storage"] = true.into();
+        first["selectableFields"] = json!([{"jsonPath": ".a"}]);
+        object["spec"]["versions"] = json!([first, second]);
+        let why = "spec.versions[0].selectableFields: Invalid value: \"\": may only be set when `version.schema.openAPIV3Schema` is not included";
+        assert_eq!(errors(&object), [why]);
     }
 
     #[test]

@@ -33,6 +33,7 @@ mod strategy;
 mod structural_schema;
 mod text_fields;
 mod validate;
+mod version_fields;
 #[cfg(test)]
 mod version_tests;
 

@@ -110,7 +110,7 @@ fn is_set(value: &Value, form: PropsField) -> bool {
 }
 
 /// Prints a schema as Go encodes upstream's internal type.
-fn internal_schema(schema: &Value) -> String {
+pub(super) fn internal_schema(schema: &Value) -> String {
     let shown = FIELDS.iter().map(|(go, name, form, _)| format!("\"{go}\":{}", internal_field(&schema[*name], *form)));
     let rules = internal_field(&schema[VALIDATIONS.1], PropsField::Rules);
     let shown: Vec<String> = shown.chain([format!("\"{}\":{rules}", VALIDATIONS.0)]).collect();

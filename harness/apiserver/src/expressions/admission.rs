@@ -240,7 +240,7 @@ fn compile(
     let checked = checked.ok_or(CompileError::NoThread)?.valid()?;
     // An unknown type is not exactly the one that is wanted: cel-go calls it dyn and refuses it.
     if !returns.takes(&checked.ty) {
-        return Err(CompileError::ReturnType { wanted: returns.wanted(), got: checked.ty.to_string() });
+        return Err(CompileError::ReturnType { wanted: returns.wanted(), got: checked.ty.declared() });
     }
     Ok((expression, checked.ty))
 }

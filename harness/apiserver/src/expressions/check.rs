@@ -12,7 +12,7 @@ use cel::common::ast::{
 };
 
 use super::macros::MAP_INSERT;
-use super::overloads::{OVERLOADS, Overload, named};
+use super::overloads::{OVERLOADS, Overload, named, type_named};
 use super::program::Program;
 use super::types::{CelType, escape_reserved};
 use super::validators;
@@ -119,7 +119,9 @@ struct Checker<'a> {
 
 impl Checker<'_> {
     fn error(&mut self, id: u64, message: &str) -> CelType {
-        let mut offset = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
+        // The parser counts bytes.
+        let start = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
+        let mut offset = self.source.source.get(..start).map_or(start, |before| before.chars().count());
         if self.negative.contains(&id) {
             let before: Vec<char> = self.source.source.chars().take(offset).collect();
             offset = before.iter().rposition(|c| *c == '-').unwrap_or(offset);
@@ -229,15 +231,15 @@ impl Checker<'_> {
         if let Some((_, ty)) = self.scope.iter().rev().find(|(known, _)| known == name) {
             return ty.clone();
         }
-        if TYPES.contains(&name) {
-            return CelType::Type;
+        if let Some(name) = TYPES.into_iter().find(|known| *known == name) {
+            return CelType::Type(Box::new(type_named(name)));
         }
         self.error(id, &format!("undeclared reference to '{name}' (in container '')"))
     }
 
     fn select(&mut self, id: u64, select: &SelectExpr) -> CelType {
-        if qualified_type(select, |name| self.scope.iter().any(|(known, _)| known == name)).is_some() {
-            return CelType::Type;
+        if let Some(name) = qualified_type(select, |name| self.scope.iter().any(|(known, _)| known == name)) {
+            return CelType::Type(Box::new(type_named(name)));
         }
         let operand = self.expression(&select.operand);
         let found = self.field(id, &operand, &select.field);
@@ -279,11 +281,23 @@ impl Checker<'_> {
             return self.optional_field(id, call);
         }
         let arguments: Vec<CelType> = call.args.iter().map(|argument| self.expression(argument)).collect();
+        if let "_&&_" | "_||_" = name {
+            return self.logic(call, &arguments);
+        }
         match operator(name, &arguments) {
             Some(Ok(ty)) => ty,
             Some(Err(())) => self.no_overload(id, name, None, &arguments),
             None => self.function(id, name, receiver.as_ref(), &arguments),
         }
+    }
+
+    /// Checks the operands of `&&` and `||`, each with an error of its own: `resolveOverload` of cel-go's checker.
+    fn logic(&mut self, call: &CallExpr, operands: &[CelType]) -> CelType {
+        let mut result = CelType::Bool;
+        for (operand, ty) in call.args.iter().zip(operands).filter(|(_, ty)| !CelType::Bool.takes(ty)) {
+            result = self.error(operand.id, &format!("expected type 'bool' but found '{ty}'"));
+        }
+        result
     }
 
     fn optional_field(&mut self, id: u64, call: &CallExpr) -> CelType {
@@ -397,6 +411,7 @@ fn result_type(name: &str, overload: &Overload, receiver: Option<&CelType>, argu
         _ => CelType::Dyn,
     };
     match (name, overload.result) {
+        ("type", _) => CelType::Type(Box::new(first())),
         ("orValue", _) => inner(receiver).join(&first()).substituted(),
         ("or", _) => receiver.map_or(CelType::Dyn.optional(), |receiver| receiver.join(&first())),
         ("optional.of" | "optional.ofNonZeroValue", _) => first().optional(),
@@ -422,7 +437,6 @@ fn operator(name: &str, arguments: &[CelType]) -> Option<Result<CelType, ()>> {
             let comparable = a.takes(b) || (a.is_number() && b.is_number());
             fits(is_ordered(a) && is_ordered(b) && comparable, CelType::Bool)
         }
-        ("_&&_" | "_||_", [a, b]) => fits(CelType::Bool.takes(a) && CelType::Bool.takes(b), CelType::Bool),
         ("!_", [a]) => fits(CelType::Bool.takes(a), CelType::Bool),
         ("@not_strictly_false", _) => Some(Ok(CelType::Bool)),
         ("-_", [a]) => fits(matches!(a, CelType::Int | CelType::Double | CelType::Dyn), a.clone()),
@@ -483,14 +497,25 @@ fn arithmetic(name: &str, a: &CelType, b: &CelType) -> Option<CelType> {
     }
 }
 
-/// Formats an error as cel-go does: line and column, the source line, and a caret under the column.
+/// Longest line that is shown with an error: `maxSnippetLength` of cel-go's `common/error.go`.
+const MAX_SNIPPET_BYTES: usize = 16_384;
+
+/// Formats an error as cel-go does: line and column, the source line, and a caret under the column. Characters of more
+/// than one byte count as wide: `ToDisplayString` of cel-go's `common/error.go`.
 pub(crate) fn format_error(source: &str, offset: usize, message: &str) -> String {
+    if source.is_empty() {
+        return format!("ERROR: <input>:1:0: {message}");
+    }
     let before: String = source.chars().take(offset).collect();
     let line = before.matches('\n').count();
-    let column = before.rsplit('\n').next().map_or(0, |text| text.chars().count());
+    let before = before.rsplit('\n').next().unwrap_or_default();
+    let column = before.chars().count();
     let mut text = format!("ERROR: <input>:{}:{}: {message}", line + 1, column + 1);
-    if let Some(shown) = source.split('\n').nth(line) {
-        let _ = write!(text, "\n | {shown}\n | {}^", ".".repeat(column));
+    if let Some(shown) = source.split('\n').nth(line).filter(|shown| shown.len() <= MAX_SNIPPET_BYTES) {
+        let dots: String = before.chars().map(|c| if c.is_ascii() { '.' } else { '\u{ff0e}' }).collect();
+        let is_wide = shown.chars().nth(column).is_some_and(|c| !c.is_ascii());
+        let caret = if is_wide { '\u{ff3e}' } else { '^' };
+        let _ = write!(text, "\n | {}\n | {dots}{caret}", shown.replace('\t', " "));
     }
     text
 }

@@ -378,7 +378,7 @@ pub(super) fn pattern_length(value: &SharedValue) -> Option<u64> {
 
 fn quantities() -> Vec<FunctionEntry> {
     vec![
-        ("sign", Some(&QUANTITY), vec![], |args| int_of(i64::try_from(quantity(&args, 0)?.sign()).unwrap_or(0))),
+        ("sign", None, vec![&QUANTITY], |args| int_of(i64::try_from(quantity(&args, 0)?.sign()).unwrap_or(0))),
         ("isInteger", Some(&QUANTITY), vec![], |args| bool_value(as_integer(quantity(&args, 0)?).is_some())),
         ("asInteger", Some(&QUANTITY), vec![], |args| match as_integer(quantity(&args, 0)?) {
             Some(number) => int_of(number),

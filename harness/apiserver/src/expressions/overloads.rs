@@ -48,7 +48,7 @@ optional.ofNonZeroValue - dyn dyn
 url - string kubernetes.URL|isURL - string bool|getScheme kubernetes.URL - string|getHost kubernetes.URL - string
 getHostname kubernetes.URL - string
 getPort kubernetes.URL - string|getEscapedPath kubernetes.URL - string
-quantity - string kubernetes.Quantity|isQuantity - string bool|sign kubernetes.Quantity - int
+quantity - string kubernetes.Quantity|isQuantity - string bool|sign - kubernetes.Quantity int
 isInteger kubernetes.Quantity - bool
 asInteger kubernetes.Quantity - int|asApproximateFloat kubernetes.Quantity - double
 isGreaterThan kubernetes.Quantity kubernetes.Quantity bool
@@ -116,6 +116,17 @@ pub(super) static OVERLOADS: LazyLock<BTreeMap<&'static str, Vec<Overload>>> = L
     overloads
 });
 
+/// Returns the type with this name as a value of expressions.
+pub(super) fn type_named(name: &'static str) -> CelType {
+    match name {
+        "null_type" => CelType::Null,
+        "optional_type" => CelType::Dyn.optional(),
+        "google.protobuf.Duration" => CelType::Duration,
+        "google.protobuf.Timestamp" => CelType::Timestamp,
+        name => named(name),
+    }
+}
+
 /// Returns the type of a name in the table.
 pub(super) fn named(name: &'static str) -> CelType {
     match name {
@@ -127,7 +138,7 @@ pub(super) fn named(name: &'static str) -> CelType {
         "bool" => CelType::Bool,
         "timestamp" => CelType::Timestamp,
         "duration" => CelType::Duration,
-        "type" => CelType::Type,
+        "type" => CelType::Type(Box::new(CelType::Dyn)),
         "list" => CelType::Dyn.list(),
         "list(string)" => CelType::Text.list(),
         "list(int)" => CelType::Int.list(),
@@ -162,7 +173,7 @@ mod tests {
             CelType::Bool => "true",
             CelType::Timestamp => "timestamp(1)",
             CelType::Duration => "duration('1s')",
-            CelType::Type => "int",
+            CelType::Type(_) => "int",
             CelType::Map(..) => "{'1': 1}",
             CelType::Optional(_) => "optional.of(1)",
             CelType::List(item) => match **item {

@@ -79,12 +79,15 @@ pub(crate) fn parse(source: &str) -> Result<Expression, ParseError> {
             if errors.errors.iter().any(|error| error.to_string().contains("Recursion limit")) {
                 return ParseError::Depth;
             }
-            let texts = errors.errors.iter().map(|error| {
+            let has_others = errors.errors.iter().any(|error| !is_about_the_rest(&error.msg));
+            let shown = errors.errors.iter().filter(|error| !has_others || !is_about_the_rest(&error.msg));
+            let texts = shown.map(|error| {
                 let (line, column) = error.pos;
                 let line = usize::try_from(line).unwrap_or(1).max(1) - 1;
                 let before: usize = source.split_inclusive('\n').take(line).map(|text| text.chars().count()).sum();
                 let offset = before + usize::try_from(column).unwrap_or(1).max(1) - 1;
-                check::format_error(source, offset, &of_reserved_word(&error.msg))
+                let message = of_expected(source, offset, &of_literal(&of_reserved_word(&error.msg)));
+                check::format_error(source, offset, &message)
             });
             ParseError::Syntax(texts.collect::<Vec<_>>().join("\n"))
         })?;
@@ -106,6 +109,66 @@ fn of_reserved_word(message: &str) -> String {
         let from = format!("no viable alternative at input '.{word}'");
         message.replace(&from, &format!("mismatched input '{word}' expecting IDENTIFIER"))
     })
+}
+
+/// Returns true for an error of the parser about what follows from a syntax error, which cel-go does not report.
+fn is_about_the_rest(message: &str) -> bool {
+    message.ends_with('!') && (message.starts_with("Incomplete ") || message.starts_with("No `"))
+}
+
+/// Returns the message about a literal that cannot be read: cel-go's `parser/unescape.go`.
+fn of_literal(message: &str) -> String {
+    let literal =
+        ["string", "bytes"].into_iter().find_map(|kind| message.strip_prefix(&format!("invalid {kind} literal: ")));
+    match literal {
+        Some(error) if error.starts_with("InvalidUnicode") => "invalid unicode code point".to_owned(),
+        Some(error) if error.starts_with("InvalidOctal") => "unable to unescape octal sequence in string".to_owned(),
+        Some(_) => "unable to unescape string".to_owned(),
+        None => message.to_owned(),
+    }
+}
+
+/// Tokens that can follow every complete expression; the question mark can do so only outside of a condition.
+const CONTINUATIONS: [&str; 17] = [
+    "'=='", "'!='", "'in'", "'<'", "'<='", "'>='", "'>'", "'&&'", "'||'", "'['", "'.'", "'-'", "'?'", "'+'", "'*'",
+    "'/'", "'%'",
+];
+
+/// Returns a message about an unexpected token as Go's runtime of ANTLR has it, which has left the rules of operators
+/// when it reports: of the expected tokens, those that continue the expression are missing.
+fn of_expected(source: &str, offset: usize, message: &str) -> String {
+    let Some((what, expected)) = message.split_once(" expecting {") else { return message.to_owned() };
+    let expected: Vec<&str> = expected.trim_end_matches('}').split(", ").collect();
+    if !what.contains("mismatched input") || !CONTINUATIONS.iter().all(|one| *one == "'?'" || expected.contains(one)) {
+        return message.to_owned();
+    }
+    let ends: Vec<&str> = expected.into_iter().filter(|one| !CONTINUATIONS.contains(one)).collect();
+    match &ends[..] {
+        _ if !is_in_brackets(source, offset) => format!("{what} expecting <EOF>"),
+        [only] => format!("{what} expecting {only}"),
+        _ => format!("{what} expecting {{{}}}", ends.join(", ")),
+    }
+}
+
+/// Returns true if a bracket or a condition is open at this character.
+fn is_in_brackets(source: &str, offset: usize) -> bool {
+    let mut open = Vec::new();
+    let mut quote = None;
+    let mut is_escaped = false;
+    for letter in source.chars().take(offset) {
+        match (quote, letter) {
+            (Some(_), _) if is_escaped => is_escaped = false,
+            (Some(_), '\\') => is_escaped = true,
+            (Some(mark), letter) if mark == letter => quote = None,
+            (None, '"' | '\'') => quote = Some(letter),
+            (None, '(' | '[' | '{' | '?') => open.push(letter),
+            // A colon ends a condition, or belongs to a map.
+            (None, ':') => _ = open.pop_if(|last| *last == '?'),
+            (None, ')' | ']' | '}') => _ = open.pop(),
+            _ => {}
+        }
+    }
+    !open.is_empty()
 }
 
 /// Calls a function on a thread with a large stack and waits for it.

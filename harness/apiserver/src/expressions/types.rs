@@ -51,8 +51,8 @@ pub(crate) enum CelType {
     Bytes,
     Timestamp,
     Duration,
-    /// The type of types.
-    Type,
+    /// The type of a type.
+    Type(Box<Self>),
     List(Box<Self>),
     Map(Box<Self>, Box<Self>),
     /// An object with these fields.
@@ -102,6 +102,7 @@ impl CelType {
             (Self::Dyn | Self::Free, _)
             | (_, Self::Dyn | Self::Free)
             | (Self::Object(_), Self::Object(_))
+            | (Self::Type(_), Self::Type(_))
             | (Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) | Self::Other(_), Self::Null)
             | (Self::Null, Self::Object(_) | Self::Timestamp | Self::Duration | Self::Optional(_) | Self::Other(_)) => {
                 true
@@ -154,6 +155,21 @@ impl CelType {
         }
     }
 
+    /// Returns the name of this type as that of an output: `DeclaredTypeName` of cel-go, which differs from
+    /// `FormatCELType` of its errors.
+    pub(crate) fn declared(&self) -> String {
+        match self {
+            Self::Null => "null_type".to_owned(),
+            Self::Timestamp => "google.protobuf.Timestamp".to_owned(),
+            Self::Duration => "google.protobuf.Duration".to_owned(),
+            Self::Type(of) => format!("type({})", of.declared()),
+            Self::List(item) => format!("list({})", item.declared()),
+            Self::Map(key, value) => format!("map({}, {})", key.declared(), value.declared()),
+            Self::Optional(content) => format!("optional_type({})", content.declared()),
+            other => other.to_string(),
+        }
+    }
+
     pub(crate) fn is_number(&self) -> bool {
         matches!(self, Self::Int | Self::Uint | Self::Double)
     }
@@ -172,7 +188,7 @@ impl fmt::Display for CelType {
             Self::Bytes => f.write_str("bytes"),
             Self::Timestamp => f.write_str("timestamp"),
             Self::Duration => f.write_str("duration"),
-            Self::Type => f.write_str("type"),
+            Self::Type(of) => write!(f, "type({of})"),
             Self::List(item) => write!(f, "list({item})"),
             Self::Map(key, value) => write!(f, "map({key}, {value})"),
             Self::Object(_) => f.write_str("object"),

@@ -220,9 +220,9 @@ fn check_custom_type(scope: &RequestScope<'_>, object: &Value, kind: &str, api_v
 
 /// Returns the reason for rejecting an object of another kind.
 pub(crate) fn wrong_kind_error(scope: &RequestScope<'_>, kind: &str, api_version: &str) -> String {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    if !scope.server.registry().recognizes(group, version, kind) {
-        return kind_not_registered(kind, api_version);
+    let version = api_version.split_once('/').map_or(api_version, |(_, version)| version);
+    if !recognizes(scope, api_version, kind) {
+        return kind_not_registered(scope, kind, api_version);
     }
     let own = match scope.path.subresource.as_str() {
         "scale" => "autoscaling.Scale".to_owned(),
@@ -247,10 +247,9 @@ fn wrong_version_error(
     own_version: &str,
     wrong: &dyn Fn(&str) -> Status,
 ) -> Status {
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let retired = RETIRED.contains(&(api_version, kind));
-    if !retired && !scope.server.registry().recognizes(group, version, kind) {
-        return wrong(&kind_not_registered(kind, api_version));
+    let retired = RETIRED.contains(&(api_version, kind)) && scheme_of(&scope.kind.group).is_none();
+    if !retired && !recognizes(scope, api_version, kind) {
+        return wrong(&kind_not_registered(scope, kind, api_version));
     }
     Status::bad_request(format!(
         "the API version in the data ({api_version}) does not match the expected API version ({own_version})"
@@ -289,11 +288,29 @@ fn strict_error_rank(what: &str) -> (u8, String) {
     (rank, what.to_owned())
 }
 
-fn kind_not_registered(kind: &str, api_version: &str) -> String {
+/// Returns the place of the scheme that knows the kinds of a group. The aggregation layer and the server of definitions
+/// have their own, which know no other group.
+fn scheme_of(group: &str) -> Option<&'static str> {
+    match group {
+        "apiregistration.k8s.io" => Some("k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"),
+        "apiextensions.k8s.io" => Some("k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55"),
+        _ => None,
+    }
+}
+
+/// Returns true if the scheme of a request's server knows a kind.
+fn recognizes(scope: &RequestScope<'_>, api_version: &str, kind: &str) -> bool {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let is_own = scheme_of(&scope.kind.group).is_none() || group == scope.kind.group;
+    is_own && scope.server.registry().recognizes(group, version, kind)
+}
+
+fn kind_not_registered(scope: &RequestScope<'_>, kind: &str, api_version: &str) -> String {
     format!(
-        "no kind {} is registered for version {} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
+        "no kind {} is registered for version {} in scheme \"{}\"",
         go_quote(kind),
-        go_quote(api_version)
+        go_quote(api_version),
+        scheme_of(&scope.kind.group).unwrap_or("pkg/api/legacyscheme/scheme.go:30")
     )
 }
 

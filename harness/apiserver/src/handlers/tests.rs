@@ -59,6 +59,24 @@ async fn an_empty_group_in_an_api_version() {
     assert_eq!((status, &created["apiVersion"]), (201, &json!("v1")));
 }
 
+/// Three servers with schemes of their own answer; recorded from kube-apiserver 1.36.2.
+#[rstest]
+#[case("/api/v1/configmaps", "pkg/api/legacyscheme/scheme.go:30")]
+#[case("/apis/apiregistration.k8s.io/v1/apiservices", "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28")]
+#[case(
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:55"
+)]
+#[tokio::test(start_paused = true)]
+async fn kinds_that_no_scheme_knows(#[case] path: &str, #[case] scheme: &str) {
+    let path = path.replace("/configmaps", "/namespaces/default/configmaps");
+    let object = json!({"apiVersion": "v1", "kind": "Other", "metadata": {"name": "a"}});
+    let (_, reply) = send(&server(), request(Method::POST, &path, "application/json", &object)).await;
+    let message = reply["message"].as_str().unwrap_or_default();
+    let why = format!("no kind \"Other\" is registered for version \"v1\" in scheme \"{scheme}\"");
+    assert!(message.ends_with(&why), "{message}");
+}
+
 #[rstest]
 #[case("/version?timeout=invalid")]
 #[case("/apis?timeout=invalid")]

@@ -93,6 +93,14 @@ pub(super) fn one_of(object: &Value, field: &str, supported: &[&str], path: &Pat
     }
 }
 
+/// Like [`one_of`] for a field behind a pointer that must be set: an empty text is not supported.
+pub(super) fn set_one_of(object: &Value, field: &str, supported: &[&str], path: &Path<'_>, errors: &mut ErrorList) {
+    if non_null(object, field).is_none() {
+        errors.required(&path.child(field), "");
+    }
+    one_of(object, field, supported, path, errors);
+}
+
 /// Like [`one_of`] for a field that must be set.
 pub(super) fn required_one_of(
     object: &Value,

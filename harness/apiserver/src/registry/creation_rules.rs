@@ -324,13 +324,77 @@ fn other_rules_2() -> Vec<CreationRule> {
 }
 
 fn other_rules_3() -> Vec<CreationRule> {
-    vec![(
-        "resource.k8s.io/resourceclaims",
-        "validateDeviceRequest",
-        json!({"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"},
+    let annotations = vec![json!({"key": "k", "valueExpression": "'v'"}); 21];
+    let conditions = vec![json!({"name": "c", "expression": "true"}); 65];
+    let policy = |spec: Value| {
+        let mut policy = json!({"spec": {"matchConstraints": {"resourceRules": [{"operations": ["CREATE"], "apiGroups": [""],
+            "apiVersions": ["v1"], "resources": ["pods"]}]}, "validations": [{"expression": "true"}]}});
+        for (field, value) in spec.as_object().into_iter().flatten() {
+            policy["spec"][field.as_str()] = value.clone();
+        }
+        policy
+    };
+    vec![
+        (
+            "resource.k8s.io/resourceclaims",
+            "validateDeviceRequest",
+            json!({"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"},
                 "firstAvailable": [{"name": "s", "deviceClassName": "c"}]}]}}}),
-        "exactly one of `exactly` or `firstAvailable` is required",
-    )]
+            "exactly one of `exactly` or `firstAvailable` is required",
+        ),
+        (
+            "admissionregistration.k8s.io/validatingadmissionpolicies",
+            "validateValidatingAdmissionPolicySpec: maxAuditAnnotations",
+            policy(json!({"auditAnnotations": annotations})),
+            r#"spec.auditAnnotations: Invalid value: [{"Key":"k","ValueExpression":"'v'"},{"Key":"k","#,
+        ),
+        (
+            "admissionregistration.k8s.io/validatingadmissionpolicies",
+            "validateAuditAnnotation: maxAuditAnnotationValueExpressionLength",
+            policy(json!({"auditAnnotations": [{"key": "k", "valueExpression": " ".repeat(9) + &"1".repeat(5121)}]})),
+            "spec.auditAnnotations[0].valueExpression: Required value: must not exceed 5120 bytes in length",
+        ),
+        (
+            "admissionregistration.k8s.io/validatingadmissionpolicies",
+            "validateValidatingAdmissionPolicySpec: FailurePolicy is a pointer",
+            policy(json!({"failurePolicy": ""})),
+            r#"spec.failurePolicy: Unsupported value: "": supported values: "Fail", "Ignore""#,
+        ),
+        (
+            "admissionregistration.k8s.io/validatingadmissionpolicies",
+            "validateMatchConditions: too many are still validated",
+            policy(json!({"matchConditions": conditions})),
+            r#"spec.matchConditions[64].name: Duplicate value: "c""#,
+        ),
+        (
+            "admissionregistration.k8s.io/validatingwebhookconfigurations",
+            "ValidateWebhookService: the first byte of a path is dropped",
+            json!({"webhooks": [{"name": "a.b.c", "admissionReviewVersions": ["v1"], "sideEffects": "None",
+                "clientConfig": {"service": {"namespace": "n", "name": "s", "path": "\u{e9}"}}}]}),
+            "clientConfig.service.path: Invalid value: \"\u{e9}\": segment[0]: a lowercase RFC 1123 subdomain",
+        ),
+        (
+            "certificates.k8s.io/certificatesigningrequests",
+            "validateCertificateSigningRequest: no bytes",
+            json!({"spec": {"request": null, "signerName": "a.io/b", "usages": ["client auth"]}}),
+            "spec.request: Invalid value: null: PEM block type must be CERTIFICATE REQUEST",
+        ),
+        (
+            "resource.k8s.io/resourceslices",
+            "validateRequestPolicyValidValues: values of too long a list are not looked at",
+            json!({"spec": {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "allNodes": true, "devices": [
+                {"name": "d", "allowMultipleAllocations": true, "capacity": {"c": {"value": "1", "requestPolicy":
+                    {"default": "1", "validValues": vec!["1"; 11]}}}}]}}),
+            "validValues: Invalid value: \"1\": default value is not valid according to the requestPolicy",
+        ),
+        (
+            "resource.k8s.io/resourceslices",
+            "validateResourceSliceSpec",
+            json!({"spec": {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1}, "nodeSelector":
+                {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}, {}]}}}),
+            r#"[{"MatchExpressions":[{"Key":"a","Operator":"Exists","Values":null}],"MatchFields":null},{"MatchExpressions":null,"MatchFields":null}]: must have exactly one node selector term"#,
+        ),
+    ]
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The strategy of kinds with few rules: the generic one, with functions for defaults, validation and warnings.
 
+use jiff::Timestamp;
+
 use crate::Status;
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::object_or_insert;
@@ -36,6 +38,10 @@ pub(super) struct KindStrategy {
     pub check_among_others: fn(&Value, &StrategyContext<'_>) -> ErrorList,
     /// Drops what clients cannot set in a new object (`None`) or an update (the old object).
     pub drop_fields: fn(&mut Value, Option<&Value>),
+    /// Drops fields behind disabled feature gates, after a change of them has counted as one of the object.
+    pub drop_late: fn(&mut Value),
+    /// Adds defaults that are the time of the request.
+    pub stamp: fn(&mut Value, Timestamp),
     /// Creations without a name get a random one.
     pub random_name: bool,
     /// Returns warnings for a new object (`None`) or an update (the old object).
@@ -60,10 +66,26 @@ impl KindStrategy {
             drop_status: |_, _| {},
             check_among_others: |_, _| ErrorList::new(),
             drop_fields: |_, _| {},
+            drop_late: |_| {},
+            stamp: |_, _| {},
             random_name: false,
             warn: |_, _| Vec::new(),
             warn_status: |_| Vec::new(),
         }
+    }
+
+    /// Adds defaults that are the time of the request.
+    #[must_use]
+    pub(crate) const fn stamp_with(mut self, stamp: fn(&mut Value, Timestamp)) -> Self {
+        self.stamp = stamp;
+        self
+    }
+
+    /// Drops fields behind disabled feature gates, after a change of them has counted as one of the object.
+    #[must_use]
+    pub(crate) const fn drop_late_with(mut self, drop_late: fn(&mut Value)) -> Self {
+        self.drop_late = drop_late;
+        self
     }
 
     /// Adds mutating admission on create, before that of the finalizer.
@@ -200,6 +222,8 @@ impl Strategy for KindStrategy {
         self.rules.prepare_for_create(object, ctx);
         (self.drop_fields)(object, None);
         self.default(object);
+        (self.stamp)(object, ctx.now);
+        (self.drop_late)(object);
     }
 
     fn validate_among_others(&self, object: &Value, ctx: &StrategyContext<'_>) -> ErrorList {
@@ -215,7 +239,9 @@ impl Strategy for KindStrategy {
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
         (self.drop_fields)(new, Some(old));
+        (self.stamp)(new, ctx.now);
         self.rules.prepare_for_update(new, old, ctx);
+        (self.drop_late)(new);
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {

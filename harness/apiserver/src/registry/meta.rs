@@ -16,12 +16,22 @@ const ANNOTATIONS_MAX: usize = 256 * 1024;
 
 /// Validates `metadata` of a new or updated object.
 pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameFormat, path: &Path<'_>) -> ErrorList {
+    validate_named(object, namespaced, |name, prefix| names::object_name(rule, name, prefix), path)
+}
+
+/// Like [`validate`], with a function that returns what is wrong with a name, or with a prefix of names.
+pub(crate) fn validate_named(
+    object: &Value,
+    namespaced: bool,
+    wrong: impl Fn(&str, bool) -> Vec<String>,
+    path: &Path<'_>,
+) -> ErrorList {
     let mut errors = ErrorList::new();
     let empty = Value::Null;
     let metadata = object.get("metadata").unwrap_or(&empty);
     let generate_name = str_field(metadata, "generateName");
     if !generate_name.is_empty() {
-        for message in names::object_name(rule, generate_name, true) {
+        for message in wrong(generate_name, true) {
             errors.invalid(&path.child("generateName"), generate_name, message);
         }
     }
@@ -29,7 +39,7 @@ pub(crate) fn validate(object: &Value, namespaced: bool, rule: NameFormat, path:
     if name.is_empty() {
         errors.required(&path.child("name"), "name or generateName is required");
     } else {
-        for message in names::object_name(rule, name, false) {
+        for message in wrong(name, false) {
             errors.invalid(&path.child("name"), name, message);
         }
     }

@@ -36,7 +36,7 @@ mod policy;
 mod rbac;
 mod resource;
 mod scheduling;
-mod storage;
+pub(crate) mod storage;
 
 mod addresses;
 mod builder;

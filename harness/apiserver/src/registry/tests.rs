@@ -214,6 +214,12 @@ fn workloads_get_their_defaults(#[case] plural: &str, #[case] expected: Value, #
 #[case::secret("secrets", json!({"metadata": {"name": "s"}, "stringData": {"k": "v"}}),
     json!({"metadata": {"name": "s", "namespace": "n"}, "data": {"k": "dg=="}, "type": "Opaque"}))]
 #[case::lease("leases", json!({"metadata": {"name": "l"}}), json!({"metadata": {"name": "l", "namespace": "n"}, "spec": {}}))]
+#[case::attributes("volumeattributesclasses", json!({"metadata": {"name": "v"}, "driverName": "d", "parameters": {"a": "b"}}),
+    json!({"metadata": {"name": "v", "finalizers": ["kubernetes.io/vac-protection"]}, "driverName": "d", "parameters": {"a": "b"}}))]
+#[case::taint("resourceslices", json!({"metadata": {"name": "s"}, "spec": {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1},
+    "allNodes": true, "devices": [{"name": "d", "taints": [{"key": "k", "effect": "NoSchedule"}]}]}}),
+    json!({"metadata": {"name": "s", "generation": 1}, "spec": {"driver": "d", "pool": {"name": "p", "resourceSliceCount": 1},
+    "allNodes": true, "devices": [{"name": "d", "taints": [{"key": "k", "effect": "NoSchedule", "timeAdded": "1970-01-01T00:00:00Z"}]}]}}))]
 fn other_kinds_get_their_defaults(#[case] plural: &str, #[case] given: Value, #[case] expected: Value) {
     assert_eq!(create(plural, given).expect("valid"), expected);
 }
@@ -358,6 +364,8 @@ fn workloads_are_refused(#[case] plural: &str, #[case] change: Value, #[case] ex
     json!({"metadata": {"labels": {"a": "b"}}}), 1, 2)]
 #[case::annotated_slice("endpointslices", json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": []}),
     json!({"metadata": {"annotations": {"a": "b"}}}), 1, 1)]
+#[case::topology("endpointslices", json!({"metadata": {"name": "s"}, "addressType": "IPv4", "endpoints": [{"addresses": ["10.0.0.1"]}]}),
+    json!({"endpoints": [{"addresses": ["10.0.0.1"], "deprecatedTopology": {"a": "b"}}]}), 1, 2)]
 fn generations_of_others(
     #[case] plural: &str,
     #[case] object: Value,

@@ -12,11 +12,9 @@ use crate::json::Value;
 use crate::metadata;
 use crate::registry::core::persistent_volume::VOLUME_FINALIZER;
 use crate::registry::core::persistent_volume_claim::CLAIM_FINALIZER;
+use crate::registry::storage::volume_attributes_class::ATTRIBUTES_FINALIZER;
 use crate::server::ApiServer;
 use crate::store::{ResourceId, StoredObject};
-
-/// The finalizer of classes of attributes: `VACProtectionFinalizer`.
-const ATTRIBUTES_FINALIZER: &str = "kubernetes.io/vac-protection";
 
 /// An object that is looked at: a claim by namespace and name, a volume or a class of attributes by name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -26,7 +26,11 @@ pub(super) fn validate(object: &Value, validating: bool) -> ErrorList {
         param_ref(reference, &SPEC.child("paramRef"), &mut errors);
     }
     if let Some(resources) = non_null(spec, "matchResources") {
-        match_resources(resources, validating, &SPEC.child("matchResources"), &mut errors);
+        let path = SPEC.child("matchResources");
+        match_resources(resources, &path, &mut errors);
+        if !validating {
+            matching::mutated_operations(resources, &path, &mut errors);
+        }
     }
     errors
 }

@@ -108,8 +108,9 @@ pub(super) fn match_conditions(object: &Value, known: &AdmissionVariables, path:
     let conditions = array_field(object, "matchConditions");
     let path = path.child("matchConditions");
     if conditions.len() > CONDITIONS_MAX {
-        return errors.too_many(&path, conditions.len(), CONDITIONS_MAX);
+        errors.too_many(&path, conditions.len(), CONDITIONS_MAX);
     }
+    let repeated = checks::repeated(conditions, |condition| str_field(condition, "name"));
     for (index, condition) in conditions.iter().enumerate() {
         let path = path.index(index);
         let source = str_field(condition, "expression").trim();
@@ -122,7 +123,7 @@ pub(super) fn match_conditions(object: &Value, known: &AdmissionVariables, path:
             "" => errors.required(&path.child("name"), ""),
             name => {
                 checks::format(name, names::qualified_name, &path.child("name"), errors);
-                if conditions[..index].iter().any(|other| str_field(other, "name") == name) {
+                if repeated[index] {
                     errors.duplicate(&path.child("name"), name);
                 }
             }
@@ -160,8 +161,9 @@ pub(super) fn expression(
     Some(compiled)
 }
 
-pub(super) fn match_resources(resources: &Value, validating: bool, path: &Path<'_>, errors: &mut ErrorList) {
-    checks::required_one_of(resources, "matchPolicy", &MATCH_POLICIES, path, errors);
+/// Validates the match rules of policies and bindings.
+pub(super) fn match_resources(resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    checks::set_one_of(resources, "matchPolicy", &MATCH_POLICIES, path, errors);
     for field in ["namespaceSelector", "objectSelector"] {
         if non_null(resources, field).is_none() {
             errors.required(&path.child(field), "");
@@ -174,13 +176,17 @@ pub(super) fn match_resources(resources: &Value, validating: bool, path: &Path<'
             let path = root.index(index);
             names_of_rule(one, &path.child("resourceNames"), errors);
             rule(one, &path, errors);
-            if field == "resourceRules" && !validating {
-                for operation in array_field(one, "operations").iter().filter_map(Value::as_str) {
-                    if !MUTATED.contains(&operation) {
-                        errors.not_supported(&root.child("operations"), operation, &MUTATED);
-                    }
-                }
-            }
+        }
+    }
+}
+
+/// Requires the operations of mutating policies and bindings to be writes.
+pub(super) fn mutated_operations(resources: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let rules = path.child("resourceRules");
+    for operation in array_field(resources, "resourceRules").iter().flat_map(|rule| array_field(rule, "operations")) {
+        let operation = operation.as_str().unwrap_or_default();
+        if !MUTATED.contains(&operation) {
+            errors.not_supported(&rules.child("operations"), operation, &MUTATED);
         }
     }
 }

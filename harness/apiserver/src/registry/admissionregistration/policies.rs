@@ -9,16 +9,21 @@ use crate::metadata;
 use crate::printers::column::{CellSource, Column, Description};
 use crate::printers::format::{UNSET, text};
 use crate::registry::admissionregistration::matching::{
-    self, FAILURE_POLICIES, expression, match_conditions, match_resources,
+    self, FAILURE_POLICIES, expression, match_conditions, match_resources, mutated_operations,
 };
-use crate::registry::generic::{Generation, Generic};
+use crate::registry::generic::{Generation, Generic, MetadataRules};
 use crate::registry::{checks, names};
 
 const SPEC: Path<'static> = Path::new("spec");
 
 /// The rules of policies and their bindings.
-pub(super) const STRATEGY: Generic =
-    Generic { generation: Generation::Spec, unconditional: false, namespaced: false, ..Generic::NEW };
+pub(super) const STRATEGY: Generic = Generic {
+    generation: Generation::Spec,
+    unconditional: false,
+    namespaced: false,
+    updates: MetadataRules::Whole,
+    ..Generic::NEW
+};
 
 /// Returns the warning about a name with the suffix of configurations in files: `WarningsForStaticSuffix` in
 /// `pkg/apis/admissionregistration/validation/static_suffix.go`.
@@ -40,7 +45,7 @@ pub(super) fn defaults(map: &mut Map) {
 
 /// Checks the parts that both kinds of policies have; returns the variables of their expressions.
 pub(super) fn validate(spec: &Value, validating: bool, errors: &mut ErrorList) -> AdmissionVariables {
-    checks::required_one_of(spec, "failurePolicy", &FAILURE_POLICIES, &SPEC, errors);
+    checks::set_one_of(spec, "failurePolicy", &FAILURE_POLICIES, &SPEC, errors);
     let mut known = AdmissionVariables { authorizer: true, ..AdmissionVariables::default() };
     if let Some(kind) = non_null(spec, "paramKind") {
         known.params = true;
@@ -50,9 +55,12 @@ pub(super) fn validate(spec: &Value, validating: bool, errors: &mut ErrorList) -
     match non_null(spec, "matchConstraints") {
         None => errors.required(&path, ""),
         Some(constraints) => {
-            match_resources(constraints, validating, &path, errors);
+            match_resources(constraints, &path, errors);
             if array_field(constraints, "resourceRules").is_empty() {
                 errors.required(&path.child("resourceRules"), "");
+            }
+            if !validating {
+                mutated_operations(constraints, &path, errors);
             }
         }
     }

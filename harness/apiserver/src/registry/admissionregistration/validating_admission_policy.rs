@@ -2,7 +2,7 @@
 //! See `pkg/registry/admissionregistration/validatingadmissionpolicy/strategy.go`.
 
 use crate::expressions::admission::{AdmissionVariables, ReturnType};
-use crate::field_errors::{ErrorList, Path};
+use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
 use crate::json::fields::{array_field, spec_of, str_field};
 use crate::metadata;
@@ -10,6 +10,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::admissionregistration::matching::expression;
 use crate::registry::admissionregistration::policies::{self, PARAM_KIND};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::internal_json;
 use crate::registry::generic::Generic;
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::{checks, conditions, names};
@@ -41,6 +42,12 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 /// The rules of policies with a status.
 const STRATEGY: Generic = Generic { status: true, ..policies::STRATEGY };
 
+/// Most annotations of audit events: `maxAuditAnnotations`.
+const MOST_ANNOTATIONS: usize = 20;
+
+/// Longest expression of an annotation's value in bytes: `maxAuditAnnotationValueExpressionLength`.
+const LONGEST_VALUE: usize = 5 * 1024;
+
 const REASONS: [&str; 3] = ["Forbidden", "Invalid", "RequestEntityTooLarge"];
 
 /// Validates a `ValidatingAdmissionPolicy`.
@@ -60,15 +67,25 @@ pub(super) fn validate(object: &Value) -> ErrorList {
         validation(one, &known, &root.index(index), &mut errors);
     }
     let root = SPEC.child("auditAnnotations");
+    if annotations.len() > MOST_ANNOTATIONS {
+        let shown = annotations.iter().map(|one| internal_json::compact("AuditAnnotation", one)).collect::<Vec<_>>();
+        let why = format!("must not have more than {MOST_ANNOTATIONS} auditAnnotations");
+        errors.invalid(&root, BadValue::Raw(format!("[{}]", shown.join(","))), why);
+    }
     let repeated = checks::repeated(annotations, |one| str_field(one, "key"));
     for (index, one) in annotations.iter().enumerate() {
         let path = root.index(index);
         let key = str_field(one, "key");
-        let whole = format!("{}/{key}", metadata::name(object));
-        for why in names::qualified_name(&whole) {
-            errors.invalid(&path.child("key"), whole.as_str(), why);
+        match metadata::name(object) {
+            "" => errors.invalid(&path.child("key"), key, "requires metadata.name be non-empty"),
+            name => checks::format(&format!("{name}/{key}"), names::qualified_name, &path.child("key"), &mut errors),
         }
-        expression(one, "valueExpression", &known, ReturnType::TextOrNull, &path, &mut errors);
+        if str_field(one, "valueExpression").trim().len() > LONGEST_VALUE {
+            let why = format!("must not exceed {LONGEST_VALUE} bytes in length");
+            errors.required(&path.child("valueExpression"), why);
+        } else {
+            expression(one, "valueExpression", &known, ReturnType::TextOrNull, &path, &mut errors);
+        }
         if repeated[index] {
             errors.duplicate(&path.child("key"), key);
         }

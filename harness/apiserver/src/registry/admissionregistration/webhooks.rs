@@ -132,7 +132,7 @@ fn webhook(hook: &Value, mutating: bool, side_effects: &[&str], path: &Path<'_>,
     }
     checks::one_of(hook, "failurePolicy", &FAILURE_POLICIES, path, errors);
     checks::one_of(hook, "matchPolicy", &MATCH_POLICIES, path, errors);
-    if str_field(hook, "sideEffects").is_empty() {
+    if non_null(hook, "sideEffects").is_none() {
         errors.required(&path.child("sideEffects"), format!("must specify one of {}", side_effects.join(", ")));
     }
     checks::one_of(hook, "sideEffects", side_effects, path, errors);
@@ -200,10 +200,9 @@ fn webhook_service(service: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if !given.starts_with('/') {
         errors.invalid(&path, given, "must start with a '/'");
     }
-    let mut steps = given.chars();
-    steps.next();
-    let steps = steps.as_str();
-    for (index, step) in steps.strip_suffix('/').unwrap_or(steps).split('/').enumerate() {
+    // Upstream drops the first byte, which may be a part of a letter.
+    let steps = String::from_utf8_lossy(&given.as_bytes()[1..]);
+    for (index, step) in steps.strip_suffix('/').unwrap_or(&steps).split('/').enumerate() {
         if step.is_empty() {
             errors.invalid(&path, given, format!("segment[{index}] may not be empty"));
             continue;

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::field_errors::{BadValue, ErrorList, Path};
-use crate::json::fields::{array_field, is_empty_value, object_or_insert, str_field};
+use crate::json::fields::{array_field, is_empty_value, non_null, object_or_insert, str_field};
 use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::duration::human_duration;
@@ -205,8 +205,7 @@ fn validate(object: &Value) -> ErrorList {
     let request = str_field(spec, "request");
     let pem = STANDARD.decode(request).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
     if !is_request(&pem) {
-        let shown =
-            if spec.get("request").is_some() { BadValue::from(request) } else { BadValue::Raw("null".to_owned()) };
+        let shown = non_null(spec, "request").map_or(BadValue::Raw("null".to_owned()), |_| BadValue::from(request));
         errors.invalid(&path.child("request"), shown, "PEM block type must be CERTIFICATE REQUEST");
     } else if let Err(error) = CertificateRequest::from_pem(&pem) {
         errors.invalid(&path.child("request"), request, error.to_string());

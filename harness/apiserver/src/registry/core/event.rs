@@ -340,7 +340,18 @@ fn immutable(new: &Value, old: &Value, errors: &mut ErrorList) {
         }
         let (path, shown) = match field {
             "involvedObject" | "related" => (field, BadValue::Raw(reference_json(now))),
-            "reportingComponent" => ("reportingController", BadValue::from(now)),
+            "reportingComponent" => {
+                ("reportingController", BadValue::from(now.and_then(Value::as_str).unwrap_or_default()))
+            }
+            "source" => {
+                let part = |field: &str| Value::from(now.map_or("", |source| str_field(source, field)));
+                let shown = format!("{{\"Component\":{},\"Host\":{}}}", part("component"), part("host"));
+                (field, BadValue::Raw(shown))
+            }
+            "reason" | "message" | "type" | "action" | "reportingInstance" => {
+                (field, BadValue::from(now.and_then(Value::as_str).unwrap_or_default()))
+            }
+            "count" => (field, BadValue::from(now.and_then(Value::as_i64).unwrap_or_default())),
             _ => (field, BadValue::from(now)),
         };
         errors.invalid(&Path::new(path), shown, checks::IMMUTABLE_MESSAGE);

@@ -1,6 +1,7 @@
-//! The diff of two pod specs in the error for an update of immutable fields.
+//! Values of kube-apiserver's internal types in errors, such as the diff of two pod specs for an update of immutable
+//! fields.
 //!
-//! Upstream marshals its internal type with indentation and prints a unified diff
+//! Upstream marshals its internal type, for a diff with indentation
 //! (`staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go`), so the text depends on the internal type's field names
 //! and order. `internal_types.txt` has them: a type per line with its fields as `GoName:jsonName:kind`, where the
 //! kind is `s` text, `n` number, `b` flag, `?` optional scalar, `L` list of scalars, `M` map, `K` label selector,
@@ -10,9 +11,10 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use crate::field_errors::go_json;
+use crate::field_errors::{BadValue, ErrorList, Path, go_json};
 use crate::json::Value;
-use crate::json::fields::{array_field, is_empty_value, str_field};
+use crate::json::fields::{array_field, is_empty_value, semantic_equal, str_field};
+use crate::registry::checks::IMMUTABLE_MESSAGE;
 use crate::registry::core::difflib;
 
 struct InternalField {
@@ -50,6 +52,20 @@ pub(in crate::registry) fn compact(name: &str, value: &Value) -> String {
     let mut printer = InternalTypePrinter { spec: value, out: String::new(), compact: true };
     printer.structure(name, value, 0);
     printer.out
+}
+
+/// Requires a field of an internal type to be unchanged.
+pub(in crate::registry) fn immutable(
+    name: &str,
+    new: Option<&Value>,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    errors: &mut ErrorList,
+) {
+    if !semantic_equal(new, old) {
+        let shown = compact(name, new.unwrap_or(&Value::Null));
+        errors.invalid(path, BadValue::Raw(shown), IMMUTABLE_MESSAGE);
+    }
 }
 
 fn lines(spec: &Value) -> Vec<String> {

@@ -9,7 +9,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{UNSET, items};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::core::endpoints;
-use crate::registry::generic::{Generation, Generic};
+use crate::registry::generic::{Generation, Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::{addresses, checks, names};
 
@@ -18,10 +18,18 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", "io.k8s.api.discovery.v1.EndpointSlice")
         .hash("qgS0xkrxYAI=")
         .rules(
-            KindStrategy::new(Generic { generation: Generation::LabelsAndAllButStatus, ..Generic::NEW }, defaults)
-                .check_with(validate)
-                .warn_with(warnings)
-                .check_update_with(validate_update),
+            KindStrategy::new(
+                Generic {
+                    generation: Generation::LabelsAndAllButStatus,
+                    updates: MetadataRules::Whole,
+                    ..Generic::NEW
+                },
+                defaults,
+            )
+            .check_with(validate)
+            .warn_with(warnings)
+            .drop_late_with(drop_topology)
+            .check_update_with(validate_update),
         )
         .columns(COLUMNS)
 }
@@ -32,7 +40,11 @@ fn defaults(map: &mut Map) {
         value_default(port, "name", "");
         value_default(port, "protocol", "TCP");
     }
-    // Not a part of v1: `dropTopologyOnV1`.
+}
+
+/// Drops what is not a part of v1: `dropTopologyOnV1`.
+fn drop_topology(object: &mut Value) {
+    let Some(map) = object.as_object_mut() else { return };
     for endpoint in items_mut(map, "endpoints") {
         endpoint.remove("deprecatedTopology");
     }

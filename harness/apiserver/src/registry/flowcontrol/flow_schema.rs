@@ -12,7 +12,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::{NONE, items, number, text, text_or};
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::flowcontrol::conditions;
-use crate::registry::generic::{Generation, Generic};
+use crate::registry::generic::{Generation, Generic, MetadataRules};
 use crate::registry::strategy::{Strategy, StrategyContext};
 use crate::registry::time::rfc3339;
 use crate::registry::{checks, names};
@@ -31,7 +31,13 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 #[derive(Debug, Clone, Copy)]
 struct FlowSchema;
 
-const RULES: Generic = Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW };
+const RULES: Generic = Generic {
+    generation: Generation::Spec,
+    status: true,
+    namespaced: false,
+    updates: MetadataRules::Whole,
+    ..Generic::NEW
+};
 
 /// Sets the condition: the schema names a priority level that does not exist.
 fn set_dangling(object: &mut Value, ctx: &StrategyContext<'_>) {

@@ -10,7 +10,7 @@ use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::NONE;
 use crate::registry::builder::{ResourceBuilder, resource};
 use crate::registry::flowcontrol::conditions;
-use crate::registry::generic::{Generation, Generic};
+use crate::registry::generic::{Generation, Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 
 const SPEC: Path<'static> = Path::new("spec");
@@ -29,7 +29,13 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .hash("Kir5PVfvNeI=")
     .rules(
         KindStrategy::new(
-            Generic { generation: Generation::Spec, status: true, namespaced: false, ..Generic::NEW },
+            Generic {
+                generation: Generation::Spec,
+                status: true,
+                namespaced: false,
+                updates: MetadataRules::Whole,
+                ..Generic::NEW
+            },
             defaults,
         )
         .check_with(validate)

@@ -4,6 +4,7 @@
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, non_null, str_field};
 use crate::json::{Map, Value};
+use crate::registry::core::internal_json;
 use crate::registry::storage::common;
 use crate::registry::strategy::StrategyContext;
 use crate::registry::{checks, names};
@@ -29,7 +30,7 @@ const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 /// Requires the spec to be unchanged.
 pub(super) fn spec_stays(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
-    checks::validate_immutable(new.get("spec"), old.get("spec"), &SPEC, &mut errors);
+    internal_json::immutable("ResourceClaimSpec", new.get("spec"), old.get("spec"), &SPEC, &mut errors);
     errors
 }
 

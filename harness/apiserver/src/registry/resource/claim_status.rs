@@ -5,7 +5,7 @@ use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, non_null, spec_of, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
-use crate::registry::core::node_selector;
+use crate::registry::core::{internal_json, node_selector};
 use crate::registry::resource::claim_spec::{self, MOST, for_items, for_set, raw_object, text_of};
 use crate::registry::resource::resource_slice::{binding_conditions, pool_name};
 use crate::registry::storage::common::csi_driver_name;
@@ -97,7 +97,7 @@ pub(super) fn validate(new: &Value, old: &Value) -> ErrorList {
     }
     let path = STATUS.child("allocation");
     match (allocation, before) {
-        (Some(_), Some(_)) => checks::validate_immutable(allocation, before, &path, &mut errors),
+        (Some(_), Some(_)) => internal_json::immutable("AllocationResult", allocation, before, &path, &mut errors),
         (Some(allocation), None) => {
             let requests = array_field(&spec_of(new)["devices"], "requests");
             allocation_result(allocation, requests, &path, &mut errors);

@@ -35,6 +35,10 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
 
 /// Defaults of `ResourceClaim`.
 pub(super) fn defaults(map: &mut Map) {
+    let allocation = object_mut(map, "status").and_then(|status| object_mut(status, "allocation"));
+    if let Some(devices) = allocation.and_then(|allocation| object_mut(allocation, "devices")) {
+        items_mut(devices, "results").for_each(default_tolerations);
+    }
     let Some(devices) = object_mut(map, "spec").and_then(|spec| object_mut(spec, "devices")) else { return };
     for request in items_mut(devices, "requests") {
         if let Some(exactly) = object_mut(request, "exactly") {
@@ -51,7 +55,11 @@ fn default_request(request: &mut Map) {
     {
         request.insert("count", 1.into());
     }
-    for toleration in items_mut(request, "tolerations") {
+    default_tolerations(request);
+}
+
+fn default_tolerations(holder: &mut Map) {
+    for toleration in items_mut(holder, "tolerations") {
         if is_empty_value(toleration.get("operator")) {
             toleration.insert("operator", "Equal".into());
         }

@@ -1,13 +1,15 @@
 //! `resource.k8s.io/v1` `ResourceClaimTemplate`. See `pkg/registry/resource/resourceclaimtemplate/strategy.go`.
 
-use crate::field_errors::{ErrorList, Path};
-use crate::json::fields::{object_mut, spec_of};
+use crate::field_errors::{BadValue, ErrorList, Path, go_json};
+use crate::json::fields::{is_empty_value, object_mut, semantic_equal, spec_of};
 use crate::json::{Map, Value};
 use crate::printers::column::NAME_AND_AGE;
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::checks::IMMUTABLE_MESSAGE;
+use crate::registry::core::internal_json;
 use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
-use crate::registry::resource::claim_spec::{self, access, claim_spec};
+use crate::registry::resource::claim_spec::{access, claim_spec};
 use crate::registry::resource::resource_claim;
 use crate::registry::strategy::StrategyContext;
 use crate::registry::template_metadata;
@@ -28,7 +30,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         KindStrategy::new(Generic { updates: MetadataRules::ObjectFirst, ..Generic::NEW }, defaults)
             .check_with(validate)
             .check_among_others_with(validate_access)
-            .check_update_with(claim_spec::spec_stays),
+            .check_update_with(spec_stays),
     )
     .columns(NAME_AND_AGE)
 }
@@ -46,6 +48,37 @@ fn validate(object: &Value) -> ErrorList {
     let template = spec_of(object);
     template_metadata::validate(template, &SPEC.child("metadata"), &mut errors);
     claim_spec(spec_of(template), &SPEC.child("spec"), &mut errors);
+    errors
+}
+
+/// Requires the spec to be unchanged. Its internal type has the fields of metadata in itself.
+fn spec_stays(new: &Value, old: &Value) -> ErrorList {
+    const ORDER: [&str; 14] = [
+        "name",
+        "generateName",
+        "namespace",
+        "selfLink",
+        "uid",
+        "resourceVersion",
+        "generation",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "finalizers",
+    ];
+    let mut errors = ErrorList::new();
+    if !semantic_equal(new.get("spec"), old.get("spec")) {
+        let template = spec_of(new);
+        let given = ORDER.iter().filter_map(|field| Some((field, template["metadata"].get(*field)?)));
+        let set = given.filter(|(_, value)| !is_empty_value(Some(value)));
+        let metadata: Vec<String> = set.map(|(field, value)| format!("\"{field}\":{},", go_json(value))).collect();
+        let spec = internal_json::compact("ResourceClaimSpec", spec_of(template));
+        let shown = BadValue::Raw(format!("{{{}\"Spec\":{spec}}}", metadata.concat()));
+        errors.invalid(&SPEC, shown, IMMUTABLE_MESSAGE);
+    }
     errors
 }
 

@@ -4,20 +4,22 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use jiff::Timestamp;
 use regex::Regex;
 
 use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::Value;
-use crate::json::fields::{array_field, non_null, spec_of, str_field};
+use crate::json::fields::{array_field, items_mut, non_null, object_mut, spec_of, str_field, value_default};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::quantity::Quantity;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::node_selector;
+use crate::registry::checks::IMMUTABLE_MESSAGE;
+use crate::registry::core::{internal_json, node_selector};
 use crate::registry::generic::{Generation, Generic};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::resource::claim_spec::{attribute_name, entries, for_items, for_set, taint};
 use crate::registry::storage::common;
-use crate::registry::{checks, names};
+use crate::registry::{checks, names, time};
 use crate::status::go_quote;
 
 /// The resource `resourceslices` of `resource.k8s.io/v1`.
@@ -28,10 +30,11 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
         .fields(&[("spec.nodeName", ""), ("spec.driver", "")])
         .rules(
             KindStrategy::new(Generic { generation: Generation::Spec, namespaced: false, ..Generic::NEW }, |_| {})
-                .check_with(slice)
-                .check_update_with(slice_update)
+                .check_new_with(|object| slice(object, None))
+                .check_update_with(|new, old| slice(new, Some(old)))
+                .stamp_with(stamp_taints)
                 .warn_with(warnings)
-                .drop_with(drop_disabled_fields),
+                .drop_late_with(drop_disabled_fields),
         )
         .columns(COLUMNS)
 }
@@ -90,12 +93,25 @@ fn name_of(item: &Value) -> &str {
     str_field(item, "name")
 }
 
-/// Validates a `ResourceSlice`.
-fn slice(object: &Value) -> ErrorList {
+/// Gives new taints their time: `SetDefaults_DeviceTaint` of `pkg/apis/resource/v1/defaults.go`.
+fn stamp_taints(object: &mut Value, now: Timestamp) {
+    let Some(spec) = object.as_object_mut().and_then(|map| object_mut(map, "spec")) else { return };
+    for device in items_mut(spec, "devices") {
+        for taint in items_mut(device, "taints") {
+            value_default(taint, "timeAdded", time::format_time(now));
+        }
+    }
+}
+
+/// Validates a `ResourceSlice` that is new, or that replaces `old`.
+fn slice(object: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(object);
     common::csi_driver_name(str_field(spec, "driver"), &SPEC.child("driver"), &mut errors);
     pool(&spec["pool"], &SPEC.child("pool"), &mut errors);
+    if let Some(old) = old {
+        errors.append(slice_stays(object, old));
+    }
     let set = node_fields(spec, "must be either unset or set to a non-empty string", &SPEC, &mut errors);
     slice_nodes(spec, set, &mut errors);
     let devices = array_field(spec, "devices");
@@ -118,16 +134,21 @@ fn slice(object: &Value) -> ErrorList {
     errors
 }
 
-/// Validates an update of a `ResourceSlice`.
-fn slice_update(new: &Value, old: &Value) -> ErrorList {
+/// Requires what identifies a `ResourceSlice` to be unchanged.
+fn slice_stays(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
     let at = |object: &Value, pointer: &str| spec_of(object).pointer(pointer).cloned();
+    let text = |object: &Value, pointer: &str| at(object, pointer).unwrap_or_else(|| "".into());
     let mut stays = |pointer: &str, path: &Path<'_>| {
-        checks::validate_immutable(at(new, pointer).as_ref(), at(old, pointer).as_ref(), path, &mut errors);
+        checks::validate_immutable(Some(&text(new, pointer)), Some(&text(old, pointer)), path, &mut errors);
     };
     stays("/pool/name", &SPEC.child("pool").child("name"));
     stays("/driver", &SPEC.child("driver"));
-    stays("/nodeName", &SPEC.child("nodeName"));
+    // This one is behind a pointer, so that an empty name differs from none.
+    let [now, before] = [new, old].map(|object| at(object, "/nodeName"));
+    if now != before {
+        errors.invalid(&SPEC.child("nodeName"), BadValue::json(now.as_ref()), IMMUTABLE_MESSAGE);
+    }
     errors
 }
 
@@ -196,7 +217,8 @@ fn slice_nodes(spec: &Value, mut set: Vec<&'static str>, errors: &mut ErrorList)
         let terms = array_field(selector, "nodeSelectorTerms");
         if terms.len() != 1 {
             let path = SPEC.child("nodeSelector");
-            let shown = selector.get("nodeSelectorTerms").unwrap_or(&Value::Null);
+            let shown = terms.iter().map(|term| internal_json::compact("NodeSelectorTerm", term)).collect::<Vec<_>>();
+            let shown = BadValue::Raw(format!("[{}]", shown.join(",")));
             errors.invalid(&path.child("nodeSelectorTerms"), shown, "must have exactly one node selector term");
         }
     }
@@ -337,7 +359,8 @@ fn valid_values(values: &[Value], default: Quantity, most: Quantity, path: &Path
             }
         }
     }
-    if !amounts.contains(&default) {
+    // Upstream looks for the default where it checks the values, which it does not if there are too many.
+    if amounts.len() > MOST_OPTIONS || !amounts.contains(&default) {
         let why = "default value is not valid according to the requestPolicy";
         errors.invalid(path, default.to_string(), why);
     }
@@ -438,7 +461,7 @@ pub(super) fn binding_conditions(device: &Value, path: &Path<'_>, errors: &mut E
 }
 
 /// Drops the fields whose feature gates are off by default.
-fn drop_disabled_fields(object: &mut Value, _old: Option<&Value>) {
+fn drop_disabled_fields(object: &mut Value) {
     let devices = object.pointer_mut("/spec/devices").and_then(Value::as_array_mut);
     for device in devices.into_iter().flatten().filter_map(Value::as_object_mut) {
         device.remove("nodeAllocatableResourceMappings");
@@ -476,7 +499,7 @@ mod tests {
     use crate::json::json;
 
     fn messages(spec: Value) -> Vec<String> {
-        slice(&json!({"spec": spec})).iter().map(ToString::to_string).collect()
+        slice(&json!({"spec": spec}), None).iter().map(ToString::to_string).collect()
     }
 
     #[test]

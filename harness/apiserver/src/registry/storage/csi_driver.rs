@@ -3,7 +3,8 @@
 
 use crate::field_errors::{ErrorList, Path};
 use crate::json::fields::{
-    array_field, is_empty_value, non_null, object_or_default, semantic_equal, spec_of, str_field, value_default,
+    array_field, is_empty_value, non_null, object_mut, object_or_default, semantic_equal, spec_of, str_field,
+    value_default,
 };
 use crate::json::{Map, Value, json};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
@@ -25,7 +26,8 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
             KindStrategy::new(Generic { generation: Generation::SpecOnceChanged, ..CONDITIONAL }, defaults)
                 .check_with(validate)
                 .check_update_with(validate_update)
-                .warn_with(warnings),
+                .warn_with(warnings)
+                .drop_with(drop_disabled_fields),
         )
         .columns(COLUMNS)
 }
@@ -38,10 +40,15 @@ fn defaults(map: &mut Map) {
         value_default(spec, field, false);
     }
     value_default(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType");
-    // Behind a feature gate that is off by default.
-    spec.remove("preventPodSchedulingIfMissing");
     if is_empty_value(spec.get("volumeLifecycleModes")) {
         spec.insert("volumeLifecycleModes", json!(["Persistent"]));
+    }
+}
+
+/// Drops what is behind a feature gate that is off by default.
+fn drop_disabled_fields(object: &mut Value, _old: Option<&Value>) {
+    if let Some(spec) = object.as_object_mut().and_then(|map| object_mut(map, "spec")) {
+        spec.remove("preventPodSchedulingIfMissing");
     }
 }
 

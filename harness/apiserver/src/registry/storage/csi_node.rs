@@ -5,6 +5,7 @@ use crate::json::Value;
 use crate::json::fields::{array_field, non_null, spec_of, str_field};
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::registry::builder::{ResourceBuilder, resource};
+use crate::registry::core::internal_json;
 use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::{CONDITIONAL, csi_driver_name};
@@ -81,7 +82,8 @@ fn validate_update(new: &Value, old: &Value) -> ErrorList {
         for after in drivers.iter().filter(|driver| driver["name"] == before["name"]) {
             let after = without_count(after);
             let before = without_count(before);
-            checks::validate_immutable(Some(&after), Some(&before), &SPEC.child("drivers"), &mut errors);
+            let path = SPEC.child("drivers");
+            internal_json::immutable("CSINodeDriver", Some(&after), Some(&before), &path, &mut errors);
         }
     }
     errors

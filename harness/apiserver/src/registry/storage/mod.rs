@@ -6,4 +6,4 @@ pub(in crate::registry) mod csi_node;
 pub(in crate::registry) mod csi_storage_capacity;
 pub(in crate::registry) mod storage_class;
 pub(in crate::registry) mod volume_attachment;
-pub(in crate::registry) mod volume_attributes_class;
+pub(crate) mod volume_attributes_class;

@@ -8,7 +8,7 @@ use crate::name_formats;
 use crate::printers::column::{AGE, CellSource, Column, Description, NAME};
 use crate::printers::format::flag;
 use crate::registry::builder::{ResourceBuilder, resource};
-use crate::registry::core::persistent_volume;
+use crate::registry::core::{internal_json, persistent_volume};
 use crate::registry::generic::{Generic, MetadataRules};
 use crate::registry::kind_strategy::KindStrategy;
 use crate::registry::storage::common::csi_driver_name;
@@ -34,7 +34,7 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
                 defaults,
             )
             .check_with(validate)
-            .check_update_with(|new, old| checks::unchanged(new, old, &["spec"]))
+            .check_update_with(spec_stays)
             .check_status_with(|new, _| validate_status(new)),
         )
         .columns(COLUMNS)
@@ -45,6 +45,13 @@ fn defaults(map: &mut Map) {
     if let Some(status) = object_or_default(map, "status") {
         value_default(status, "attached", false);
     }
+}
+
+/// Requires the spec to be unchanged.
+fn spec_stays(new: &Value, old: &Value) -> ErrorList {
+    let mut errors = ErrorList::new();
+    internal_json::immutable("VolumeAttachmentSpec", new.get("spec"), old.get("spec"), &SPEC, &mut errors);
+    errors
 }
 
 /// Validates a `VolumeAttachment`.

@@ -25,10 +25,15 @@ pub(in crate::registry) fn definition() -> ResourceBuilder {
     .rules(
         KindStrategy::new(Generic { namespaced: false, updates: MetadataRules::ChangesFirst, ..Generic::NEW }, |_| {})
             .check_with(validate)
-            .check_update_with(validate_update),
+            .check_update_with(validate_update)
+            .with_finalizer(ATTRIBUTES_FINALIZER),
     )
     .columns(COLUMNS)
 }
+
+/// The finalizer that admission adds: `StorageObjectInUseProtection` in
+/// `plugin/pkg/admission/storage/storageobjectinuseprotection/admission.go`.
+pub(crate) const ATTRIBUTES_FINALIZER: &str = "kubernetes.io/vac-protection";
 
 /// Validates an update of a `VolumeAttributesClass`.
 fn validate_update(new: &Value, old: &Value) -> ErrorList {
