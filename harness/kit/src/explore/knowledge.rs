@@ -280,12 +280,6 @@ impl<'a> Knowledge<'a> {
         states
     }
 
-    /// Returns the states of an object in the replies that the sender of a request got in the window.
-    #[must_use]
-    pub fn replies(&self, key: &Key, window: WorkWindow) -> Vec<Option<&'a RecordedJson>> {
-        self.keys.get(key).map_or_else(Vec::new, |object| self.read_states(*object, window).collect())
-    }
-
     /// Returns the states of an object in the replies to GET requests that the sender of a request got in the window,
     /// in the order of the replies.
     #[must_use]
