@@ -123,7 +123,9 @@ impl Strategy for Job {
     }
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
-        let mut errors = STRATEGY.validate_update(new, old);
+        // Upstream validates what was written as a new job, and its spec once more as a change of one.
+        let mut errors = self.validate(new);
+        errors.append(STRATEGY.validate_update(new, old));
         errors.append(validation::validate_job_update(new, old));
         errors
     }

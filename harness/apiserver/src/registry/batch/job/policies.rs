@@ -4,6 +4,7 @@ use crate::field_errors::{BadValue, ErrorList, Path};
 use crate::json::fields::{array_field, non_null, str_field};
 use crate::json::{Value, json};
 use crate::registry::checks::{self, domain_prefixed_path};
+use crate::registry::core::internal_json;
 use crate::registry::names;
 
 /// Largest parallelism and number of failed indexes of an indexed job.
@@ -100,7 +101,11 @@ pub(super) fn policies(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
         if str_field(spec, "completionMode") == "Indexed" {
             success_policy(spec, policy, &path, errors);
         } else {
-            errors.invalid(&path, BadValue::Raw(success_policy_json(policy)), "requires indexed completion mode");
+            errors.invalid(
+                &path,
+                BadValue::Raw(internal_json::compact("SuccessPolicy", policy)),
+                "requires indexed completion mode",
+            );
         }
     }
     if let Some(given) = non_null(spec, "podReplacementPolicy").and_then(Value::as_str) {
@@ -109,15 +114,6 @@ pub(super) fn policies(spec: &Value, path: &Path<'_>, errors: &mut ErrorList) {
             errors.not_supported(&path.child("podReplacementPolicy"), given, supported);
         }
     }
-}
-
-/// Returns the JSON of upstream's internal type.
-fn success_policy_json(policy: &Value) -> String {
-    let rules = array_field(policy, "rules").iter().map(|rule| {
-        let field = |name: &str| non_null(rule, name).map_or_else(|| "null".to_owned(), ToString::to_string);
-        format!("{{\"SucceededIndexes\":{},\"SucceededCount\":{}}}", field("succeededIndexes"), field("succeededCount"))
-    });
-    format!("{{\"Rules\":[{}]}}", rules.collect::<Vec<_>>().join(","))
 }
 
 fn failure_policy(spec: &Value, policy: &Value, path: &Path<'_>, errors: &mut ErrorList) {

@@ -46,30 +46,37 @@ pub(super) fn validate_job(object: &Value) -> ErrorList {
     errors
 }
 
-/// Validates an update of a job.
+/// Validates an update of a job, except for its metadata. See `ValidateJobSpecUpdate`.
 pub(super) fn validate_job_update(new: &Value, old: &Value) -> ErrorList {
     let mut errors = validate_job(new);
     let now = spec_of(new);
     let before = spec_of(old);
-    let mut keep =
-        |field: &str| checks::validate_immutable(now.get(field), before.get(field), &SPEC.child(field), &mut errors);
-    let indexed = str_field(now, "completionMode") == "Indexed";
-    if !indexed {
-        keep("completions");
-    }
-    keep("selector");
-    template_update(now, old, &mut errors);
-    let mut keep =
-        |field: &str| checks::validate_immutable(now.get(field), before.get(field), &SPEC.child(field), &mut errors);
-    for field in ["completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"] {
-        keep(field);
-    }
+    let keep = |field: &str, errors: &mut ErrorList| {
+        checks::validate_immutable(now.get(field), before.get(field), &SPEC.child(field), errors);
+    };
+    // Policies are shown as the internal type that they become.
+    let keep_policy = |field: &str, internal: &str, errors: &mut ErrorList| {
+        if !semantic_equal(now.get(field), before.get(field)) {
+            let shown = non_null(now, field).map(|policy| internal_json::compact(internal, policy));
+            let shown = BadValue::Raw(shown.unwrap_or_else(|| "null".to_owned()));
+            errors.invalid(&SPEC.child(field), shown, checks::IMMUTABLE_MESSAGE);
+        }
+    };
     let completions = non_null(now, "completions");
-    let moved = indexed && completions.is_some() && completions != before.get("completions");
-    if moved && completions != now.get("parallelism") {
+    if str_field(now, "completionMode") != "Indexed" {
+        keep("completions", &mut errors);
+    } else if completions.is_some() && completions != before.get("completions") && completions != now.get("parallelism")
+    {
         let why = "can only be modified in tandem with spec.parallelism";
         errors.invalid(&SPEC.child("completions"), BadValue::from(completions), why);
     }
+    keep("selector", &mut errors);
+    template_update(now, old, &mut errors);
+    keep("completionMode", &mut errors);
+    keep_policy("podFailurePolicy", "PodFailurePolicy", &mut errors);
+    keep("backoffLimitPerIndex", &mut errors);
+    keep("managedBy", &mut errors);
+    keep_policy("successPolicy", "SuccessPolicy", &mut errors);
     errors
 }
 
@@ -259,6 +266,8 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::registry::batch::job::Job;
+    use crate::registry::strategy::Strategy as _;
 
     fn spec() -> Value {
         json!({"parallelism": 1, "completions": 1, "completionMode": "NonIndexed",
@@ -291,6 +300,48 @@ mod tests {
         let errors = validate_job_update(&new, &old);
         let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
         assert_eq!(texts, ["spec.completions: Invalid value: 5: field is immutable"]);
+    }
+
+    /// The texts of a kube-apiserver 1.36.2; an invalid spec is reported twice.
+    #[rstest]
+    #[case::another_failure_policy(json!({"podFailurePolicy": {"rules": [{"action": "Ignore",
+        "onExitCodes": {"operator": "In", "values": [1, 2]}}]}}), &["spec.podFailurePolicy: Invalid value: \
+        {\"Rules\":[{\"Action\":\"Ignore\",\"OnExitCodes\":{\"ContainerName\":null,\"Operator\":\"In\",\"Values\":[1,2]},\
+        \"OnPodConditions\":null}]}: field is immutable"])]
+    #[case::no_failure_policy(json!({"podFailurePolicy": null, "completions": 3}), &[
+        "spec.completions: Invalid value: 3: can only be modified in tandem with spec.parallelism",
+        "spec.podFailurePolicy: Invalid value: null: field is immutable"])]
+    #[case::another_success_policy(json!({"parallelism": -1, "successPolicy": {"rules": [{"succeededIndexes": "0"},
+        {"succeededCount": 1}]}}), &[
+        "spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
+        "spec.parallelism: Invalid value: -1: must be greater than or equal to 0",
+        "spec.successPolicy: Invalid value: {\"Rules\":[{\"SucceededIndexes\":\"0\",\"SucceededCount\":null},\
+        {\"SucceededIndexes\":null,\"SucceededCount\":1}]}: field is immutable"])]
+    #[case::another_mode(json!({"completionMode": "NonIndexed", "managedBy": "example.com/x"}), &[
+        "spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode",
+        "spec.successPolicy: Invalid value: {\"Rules\":[{\"SucceededIndexes\":\"0\",\"SucceededCount\":null}]}: requires \
+        indexed completion mode",
+        "spec.backoffLimitPerIndex: Invalid value: 1: requires indexed completion mode",
+        "spec.successPolicy: Invalid value: {\"Rules\":[{\"SucceededIndexes\":\"0\",\"SucceededCount\":null}]}: requires \
+        indexed completion mode",
+        "spec.completionMode: Invalid value: \"NonIndexed\": field is immutable",
+        "spec.managedBy: Invalid value: \"example.com/x\": field is immutable"])]
+    fn an_indexed_job_keeps_its_policies(#[case] change: Value, #[case] expected: &[&str]) {
+        let mut old = json!({"metadata": {"name": "upd", "namespace": "n", "uid": "u", "resourceVersion": "1"},
+            "spec": spec()});
+        let policies = json!({"completions": 2, "completionMode": "Indexed", "backoffLimitPerIndex": 1,
+            "manualSelector": true, "successPolicy": {"rules": [{"succeededIndexes": "0"}]}, "podFailurePolicy": {"rules":
+            [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}});
+        let put = |object: &mut Value, changed: &Value| {
+            for (field, value) in changed.as_object().expect("fields") {
+                object["spec"][field.as_str()] = value.clone();
+            }
+        };
+        put(&mut old, &policies);
+        let mut new = old.clone();
+        put(&mut new, &change);
+        let errors = Job.validate_update(&new, &old);
+        assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), expected);
     }
 
     /// `TestValidateJobUpdate` next to upstream's file.
