@@ -125,10 +125,10 @@ fn json_name(types: &Types<'_>, name: &str, field: &str) -> Option<String> {
 }
 
 /// A struct by its package and name.
-type Target = Option<(usize, String)>;
+type InnerType = Option<(usize, String)>;
 
 /// The letter for a type, and the struct that follows it.
-fn code(all: &[Types<'_>], ty: &Type) -> Option<(&'static str, Target)> {
+fn code(all: &[Types<'_>], ty: &Type) -> Option<(&'static str, InnerType)> {
     let plain = |code| Some((code, None));
     match ty {
         Type::Pointer(of) => match code(all, of)? {

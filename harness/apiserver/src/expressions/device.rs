@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// What kube-apiserver 1.36.2 answers to selectors that are none.
+    /// The answers of kube-apiserver 1.36.2 to selectors that are none.
     #[rstest]
     #[case::number(
         "1.2.3.4",
