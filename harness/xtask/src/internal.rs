@@ -22,7 +22,7 @@ struct Source {
 const CORE: &str = "k8s.io/kubernetes/pkg/apis/core";
 
 /// The packages; the first type is the spec of pods, whose fields other structs have, too.
-const SOURCES: [Source; 4] = [
+const SOURCES: [Source; 5] = [
     Source {
         import: CORE,
         folder: "pkg/apis/core",
@@ -47,6 +47,12 @@ const SOURCES: [Source; 4] = [
         folder: "pkg/apis/admissionregistration",
         published: "admissionregistration",
         roots: &["AuditAnnotation"],
+    },
+    Source {
+        import: "k8s.io/kubernetes/pkg/apis/batch",
+        folder: "pkg/apis/batch",
+        published: "batch",
+        roots: &["PodFailurePolicy", "SuccessPolicy"],
     },
 ];
 

@@ -288,6 +288,9 @@ fn strict_error_rank(what: &str) -> (u8, String) {
     (rank, what.to_owned())
 }
 
+/// The place of the scheme that knows all other kinds.
+pub(super) const LEGACY_SCHEME: &str = "pkg/api/legacyscheme/scheme.go:30";
+
 /// Returns the place of the scheme that knows the kinds of a group. The aggregation layer and the server of definitions
 /// have their own, which know no other group.
 fn scheme_of(group: &str) -> Option<&'static str> {
@@ -310,7 +313,7 @@ fn kind_not_registered(scope: &RequestScope<'_>, kind: &str, api_version: &str) 
         "no kind {} is registered for version {} in scheme \"{}\"",
         go_quote(kind),
         go_quote(api_version),
-        scheme_of(&scope.kind.group).unwrap_or("pkg/api/legacyscheme/scheme.go:30")
+        scheme_of(&scope.kind.group).unwrap_or(LEGACY_SCHEME)
     )
 }
 

@@ -103,8 +103,9 @@ fn kind_error(scope: &RequestScope<'_>, value: &Value) -> Option<String> {
     if api_version.is_empty() {
         let group = go_quote(&scope.kind.group);
         return Some(format!(
-            "no kind {} is registered for the internal version of group {group} in scheme \"pkg/api/legacyscheme/scheme.go:30\"",
-            go_quote(kind)
+            "no kind {} is registered for the internal version of group {group} in scheme \"{}\"",
+            go_quote(kind),
+            body::LEGACY_SCHEME
         ));
     }
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

@@ -7,8 +7,8 @@ use crate::json::fields::is_empty_value;
 use crate::metadata;
 use crate::registry::meta;
 
-/// Fields of an object's metadata that a template cannot set, in upstream's order.
-const NOT_IN_TEMPLATES: [&str; 13] = [
+/// Fields of an object's metadata, in upstream's order.
+pub(super) const FIELDS: [&str; 15] = [
     "name",
     "generateName",
     "namespace",
@@ -19,6 +19,8 @@ const NOT_IN_TEMPLATES: [&str; 13] = [
     "creationTimestamp",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
     "ownerReferences",
     "finalizers",
     "managedFields",
@@ -33,8 +35,9 @@ pub(super) fn validate(template: &Value, path: &Path<'_>, errors: &mut ErrorList
         meta::validate_labels(labels, &path.child("labels"), errors);
     }
     let own = template.get("metadata").unwrap_or(&Value::Null);
-    for field in NOT_IN_TEMPLATES.iter().filter(|field| !is_empty_value(own.get(**field))) {
-        let shown: &str = if *field == "uid" { "uID" } else { field };
+    let forbidden = FIELDS.into_iter().filter(|field| !matches!(*field, "labels" | "annotations"));
+    for field in forbidden.filter(|field| !is_empty_value(own.get(*field))) {
+        let shown = if field == "uid" { "uID" } else { field };
         errors.forbidden(&path.child(shown), "cannot be set");
     }
 }

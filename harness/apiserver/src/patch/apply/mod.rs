@@ -57,9 +57,13 @@ pub(crate) fn check_fit(schema: &Schema, config: &Value) -> Result<(), Status> {
 /// 500 if the result cannot be converted to its type.
 pub(crate) fn merged(schema: &Schema, live: &Value, config: &Value) -> Result<Value, Status> {
     let merged = merge(schema, live, config).map_err(|e| internal_error(format!("failed to merge config: {e}")))?;
-    let kind = shown_kind(config);
-    let whose = describe(config, &kind);
+    converted(schema, merged, config, &shown_kind(config))
+}
+
+/// Converts what a configuration was merged into to the type of `kind`.
+fn converted(schema: &Schema, merged: Value, config: &Value, kind: &str) -> Result<Value, Status> {
     let converted = schema.convert_unstructured(merged).map_err(|error| {
+        let whose = describe(config, kind);
         let why = format!("unable to convert unstructured object to {kind}: {error}");
         internal_error(format!("failed to convert new object ({whose}) to proper version: {why}"))
     })?;
@@ -238,13 +242,8 @@ fn merge_config(
     if !changed {
         return Ok(MergeOutcome::Done(merged, entries));
     }
-    let kind = show_kind(write.api_version, request.kind);
-    let whose = describe(config, &kind);
-    let object = schema.convert_unstructured(merged).map_err(|error| {
-        let why = format!("unable to convert unstructured object to {kind}: {error}");
-        internal_error(format!("failed to convert new object ({whose}) to proper version: {why}"))
-    })?;
-    Ok(MergeOutcome::Done(object.value, entries))
+    let object = converted(schema, merged, config, &show_kind(write.api_version, request.kind))?;
+    Ok(MergeOutcome::Done(object, entries))
 }
 
 /// Removes the changed fields from the other managers. Changed fields that another manager owned are conflicts.

@@ -68,9 +68,9 @@ pub(super) fn validate(object: &Value) -> ErrorList {
     }
     let root = SPEC.child("auditAnnotations");
     if annotations.len() > MOST_ANNOTATIONS {
-        let shown = annotations.iter().map(|one| internal_json::compact("AuditAnnotation", one)).collect::<Vec<_>>();
+        let shown = internal_json::compact_list("AuditAnnotation", annotations);
         let why = format!("must not have more than {MOST_ANNOTATIONS} auditAnnotations");
-        errors.invalid(&root, BadValue::Raw(format!("[{}]", shown.join(","))), why);
+        errors.invalid(&root, BadValue::Raw(shown), why);
     }
     let repeated = checks::repeated(annotations, |one| str_field(one, "key"));
     for (index, one) in annotations.iter().enumerate() {

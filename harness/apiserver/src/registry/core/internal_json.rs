@@ -54,17 +54,23 @@ pub(in crate::registry) fn compact(name: &str, value: &Value) -> String {
     printer.out
 }
 
-/// Requires a field of an internal type to be unchanged.
+/// Formats values of an internal type like [`compact`].
+pub(in crate::registry) fn compact_list(name: &str, values: &[Value]) -> String {
+    format!("[{}]", values.iter().map(|value| compact(name, value)).collect::<Vec<_>>().join(","))
+}
+
+/// Requires a field of a kind in the notation of the table, such as `=T` or `*T`, to be unchanged.
 pub(in crate::registry) fn immutable(
-    name: &str,
+    kind: &str,
     new: Option<&Value>,
     old: Option<&Value>,
     path: &Path<'_>,
     errors: &mut ErrorList,
 ) {
     if !semantic_equal(new, old) {
-        let shown = compact(name, new.unwrap_or(&Value::Null));
-        errors.invalid(path, BadValue::Raw(shown), IMMUTABLE_MESSAGE);
+        let mut printer = InternalTypePrinter { spec: &Value::Null, out: String::new(), compact: true };
+        printer.field(kind, new.filter(|value| !value.is_null()), 0);
+        errors.invalid(path, BadValue::Raw(printer.out), IMMUTABLE_MESSAGE);
     }
 }
 

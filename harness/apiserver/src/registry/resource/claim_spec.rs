@@ -30,7 +30,7 @@ const EFFECTS: [&str; 3] = ["NoExecute", "NoSchedule", "None"];
 /// Requires the spec to be unchanged.
 pub(super) fn spec_stays(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
-    internal_json::immutable("ResourceClaimSpec", new.get("spec"), old.get("spec"), &SPEC, &mut errors);
+    internal_json::immutable("=ResourceClaimSpec", new.get("spec"), old.get("spec"), &SPEC, &mut errors);
     errors
 }
 

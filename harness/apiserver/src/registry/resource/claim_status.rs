@@ -97,7 +97,7 @@ pub(super) fn validate(new: &Value, old: &Value) -> ErrorList {
     }
     let path = STATUS.child("allocation");
     match (allocation, before) {
-        (Some(_), Some(_)) => internal_json::immutable("AllocationResult", allocation, before, &path, &mut errors),
+        (Some(_), Some(_)) => internal_json::immutable("=AllocationResult", allocation, before, &path, &mut errors),
         (Some(allocation), None) => {
             let requests = array_field(&spec_of(new)["devices"], "requests");
             allocation_result(allocation, requests, &path, &mut errors);

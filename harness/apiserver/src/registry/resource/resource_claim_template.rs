@@ -53,26 +53,11 @@ fn validate(object: &Value) -> ErrorList {
 
 /// Requires the spec to be unchanged. Its internal type has the fields of metadata in itself.
 fn spec_stays(new: &Value, old: &Value) -> ErrorList {
-    const ORDER: [&str; 14] = [
-        "name",
-        "generateName",
-        "namespace",
-        "selfLink",
-        "uid",
-        "resourceVersion",
-        "generation",
-        "creationTimestamp",
-        "deletionTimestamp",
-        "deletionGracePeriodSeconds",
-        "labels",
-        "annotations",
-        "ownerReferences",
-        "finalizers",
-    ];
     let mut errors = ErrorList::new();
     if !semantic_equal(new.get("spec"), old.get("spec")) {
         let template = spec_of(new);
-        let given = ORDER.iter().filter_map(|field| Some((field, template["metadata"].get(*field)?)));
+        let fields = template_metadata::FIELDS.into_iter().filter(|field| *field != "managedFields");
+        let given = fields.filter_map(|field| Some((field, template["metadata"].get(field)?)));
         let set = given.filter(|(_, value)| !is_empty_value(Some(value)));
         let metadata: Vec<String> = set.map(|(field, value)| format!("\"{field}\":{},", go_json(value))).collect();
         let spec = internal_json::compact("ResourceClaimSpec", spec_of(template));

@@ -217,8 +217,7 @@ fn slice_nodes(spec: &Value, mut set: Vec<&'static str>, errors: &mut ErrorList)
         let terms = array_field(selector, "nodeSelectorTerms");
         if terms.len() != 1 {
             let path = SPEC.child("nodeSelector");
-            let shown = terms.iter().map(|term| internal_json::compact("NodeSelectorTerm", term)).collect::<Vec<_>>();
-            let shown = BadValue::Raw(format!("[{}]", shown.join(",")));
+            let shown = BadValue::Raw(internal_json::compact_list("NodeSelectorTerm", terms));
             errors.invalid(&path.child("nodeSelectorTerms"), shown, "must have exactly one node selector term");
         }
     }

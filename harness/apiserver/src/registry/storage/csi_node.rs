@@ -83,7 +83,7 @@ fn validate_update(new: &Value, old: &Value) -> ErrorList {
             let after = without_count(after);
             let before = without_count(before);
             let path = SPEC.child("drivers");
-            internal_json::immutable("CSINodeDriver", Some(&after), Some(&before), &path, &mut errors);
+            internal_json::immutable("=CSINodeDriver", Some(&after), Some(&before), &path, &mut errors);
         }
     }
     errors

@@ -50,7 +50,7 @@ fn defaults(map: &mut Map) {
 /// Requires the spec to be unchanged.
 fn spec_stays(new: &Value, old: &Value) -> ErrorList {
     let mut errors = ErrorList::new();
-    internal_json::immutable("VolumeAttachmentSpec", new.get("spec"), old.get("spec"), &SPEC, &mut errors);
+    internal_json::immutable("=VolumeAttachmentSpec", new.get("spec"), old.get("spec"), &SPEC, &mut errors);
     errors
 }
 

@@ -55,12 +55,8 @@ pub(super) fn validate_job_update(new: &Value, old: &Value) -> ErrorList {
         checks::validate_immutable(now.get(field), before.get(field), &SPEC.child(field), errors);
     };
     // Policies are shown as the internal type that they become.
-    let keep_policy = |field: &str, internal: &str, errors: &mut ErrorList| {
-        if !semantic_equal(now.get(field), before.get(field)) {
-            let shown = non_null(now, field).map(|policy| internal_json::compact(internal, policy));
-            let shown = BadValue::Raw(shown.unwrap_or_else(|| "null".to_owned()));
-            errors.invalid(&SPEC.child(field), shown, checks::IMMUTABLE_MESSAGE);
-        }
+    let keep_policy = |field: &str, kind: &str, errors: &mut ErrorList| {
+        internal_json::immutable(kind, now.get(field), before.get(field), &SPEC.child(field), errors);
     };
     let completions = non_null(now, "completions");
     if str_field(now, "completionMode") != "Indexed" {
@@ -73,10 +69,10 @@ pub(super) fn validate_job_update(new: &Value, old: &Value) -> ErrorList {
     keep("selector", &mut errors);
     template_update(now, old, &mut errors);
     keep("completionMode", &mut errors);
-    keep_policy("podFailurePolicy", "PodFailurePolicy", &mut errors);
+    keep_policy("podFailurePolicy", "*PodFailurePolicy", &mut errors);
     keep("backoffLimitPerIndex", &mut errors);
     keep("managedBy", &mut errors);
-    keep_policy("successPolicy", "SuccessPolicy", &mut errors);
+    keep_policy("successPolicy", "*SuccessPolicy", &mut errors);
     errors
 }
 
