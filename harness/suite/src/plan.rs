@@ -251,7 +251,7 @@ fn skip(fixture: &Fixture, offered: &Capabilities) -> Option<Skip> {
 
 #[cfg(test)]
 mod tests {
-    use plumbline::fixture::{InitialState, Traffic};
+    use plumbline::fixture::Traffic;
     use rstest::rstest;
 
     use super::*;
@@ -260,26 +260,12 @@ mod tests {
         Fixture {
             id: id.to_owned(),
             suite: id.split('/').next().unwrap_or_default().to_owned(),
-            file: "x.yaml".into(),
-            row: None,
-            promise: String::new(),
             rules: vec!["BR-24-03".to_owned()],
-            rule_texts: std::collections::BTreeMap::new(),
             level,
-            why: String::new(),
             feature: feature.to_owned(),
-            source: Vec::new(),
-            releases: ReleaseRange::default(),
             controllers: vec![Controller::PodGc],
-            flags: std::collections::BTreeMap::new(),
             requires: requires.iter().copied().collect(),
-            given: InitialState::default(),
-            steps: Vec::new(),
-            expect: Vec::new(),
-            traffic: Traffic::default(),
-            waive: std::collections::BTreeMap::new(),
-            tolerance: std::time::Duration::from_secs(1),
-            late: std::time::Duration::ZERO,
+            ..Fixture::of_expectations(Vec::new(), Traffic::default())
         }
     }
 

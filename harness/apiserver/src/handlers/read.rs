@@ -278,7 +278,9 @@ pub(crate) fn watch(
         request: scope.parsed.number,
         with_previous: false,
     };
-    let stream = match watch_start(scope, options)? {
+    let start = watch_start(scope, options)?;
+    let shown = start.as_ref().ok().and_then(|opening| opening.initial_end);
+    let stream = match start {
         Ok(opening) => {
             let timeout = watch_timeout(scope, options);
             let converter = scope.webhook().map(|webhook| EventConverter::new(scope.server, webhook, &mut view));
@@ -302,6 +304,9 @@ pub(crate) fn watch(
     if protobuf {
         let media = HeaderValue::from_static(protobuf::STREAM_MEDIA_TYPE);
         reply.headers.insert(CONTENT_TYPE, media);
+    }
+    if let Some(revision) = shown {
+        reply.extensions.insert(ShownRevision(revision));
     }
     reply.body = ReplyBody::Stream(stream);
     Ok(reply)

@@ -115,8 +115,8 @@ pub struct RecordedReply {
     pub lost: bool,
     /// Annotations of the audit event: those of webhooks and policies.
     pub annotations: BTreeMap<String, String>,
-    /// resourceVersion of the state that a list shows, which is not the present one if the client asked for an older
-    /// one, or if the server's lists lag behind.
+    /// resourceVersion of the state that a list shows, or a watch that begins with one, which is not the present one if
+    /// the client asked for an older one, or if the server's lists lag behind.
     pub revision: Option<u64>,
 }
 

@@ -14,7 +14,8 @@ use super::work::{WorkWindow, begins_of_work, replica};
 use crate::expect::world::{Key, ObjectStates, key_of_change};
 use crate::metadata;
 use crate::transcript::{
-    Attributed, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, TranscriptEntry, replica_of,
+    Attributed, ChangeKind, Delivery, EntryKind, Exchange, RecordedJson, RecordedReply, RecordedRequest,
+    TranscriptEntry, replica_of,
 };
 
 /// A state of an object that an informer of the subject shows from a moment on.
@@ -107,6 +108,12 @@ pub(super) fn version(object: &RecordedJson) -> Option<u64> {
     metadata::resource_version(object)?.parse().ok()
 }
 
+/// Returns true for a list, and for a watch that begins with one.
+fn is_list(request: &RecordedRequest) -> bool {
+    let begins_with_one = || request.query_value("sendInitialEvents") == Some("true");
+    request.verb == "list" || (request.verb == "watch" && begins_with_one())
+}
+
 impl<'a> Knowledge<'a> {
     /// Reads the record of a run that began with the objects of `begin`.
     #[must_use]
@@ -186,7 +193,7 @@ impl<'a> Knowledge<'a> {
 
     fn replied(&mut self, position: usize, entry: &TranscriptEntry, exchange: &'a Exchange, reply: &'a RecordedReply) {
         let request = &exchange.request;
-        if request.verb == "list" {
+        if is_list(request) {
             if let Some(revision) = reply.revision {
                 self.listed((position, reply.at), exchange, revision);
             }
@@ -486,7 +493,7 @@ impl<'a> Knowledge<'a> {
             }
             let EntryKind::Request(exchange) = &entry.what else { continue };
             let request = &exchange.request;
-            if request.verb != "list" || !entry.actor().is_subject() || self.replica_of(entry.seq) != replica {
+            if !is_list(request) || !entry.actor().is_subject() || self.replica_of(entry.seq) != replica {
                 continue;
             }
             let reply = exchange.reply.as_ref().filter(|reply| !reply.lost && reply.status == 200);

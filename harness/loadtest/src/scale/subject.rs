@@ -52,7 +52,7 @@ impl RunningSubject {
     ) -> Result<Self, ScaleError> {
         let command = command::Command { log_folder: logs.to_owned(), ..command.0.clone() };
         let flags = std::collections::BTreeMap::new();
-        let launch = Launch { controllers, flags: &flags, access: Access::Kubeconfig(kubeconfig), clock };
+        let launch = Launch { controllers, flags: &flags, replicas: 1, access: Access::Kubeconfig(kubeconfig), clock };
         let mut running = command.launch(&launch).map_err(|error| ScaleError::Environment(error.to_string()))?;
         let begin = clock.elapsed();
         loop {

@@ -73,7 +73,7 @@ pub(super) struct ExploreArgs {
     #[arg(long, value_name = "N", default_value_t = 200, conflicts_with = "command")]
     most_objects: usize,
 
-    /// Run this many replicas of the controllers with leader election
+    /// Run at least this many replicas of the controllers with leader election
     #[arg(
         long,
         value_name = "N",

@@ -700,6 +700,7 @@ impl<'a> FixtureRun<'a> {
         let launch = Launch {
             controllers: &self.fixture.controllers,
             flags: &self.fixture.flags,
+            replicas: self.fixture.replicas,
             access: self.sandbox.access(),
             clock: &self.subject_clock,
         };

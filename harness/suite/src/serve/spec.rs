@@ -243,7 +243,8 @@ impl WorldSpec {
         let agents = Agents::new(AgentRules::default(), &self.controllers);
         let endpoint = InProcessEndpoint::new(server.clone(), agents);
         let access = Access::InProcess(&endpoint);
-        let launch = Launch { controllers: &self.controllers, flags: &flags, access, clock: server.clock() };
+        let launch =
+            Launch { controllers: &self.controllers, flags: &flags, replicas: 1, access, clock: server.clock() };
         Ok(Some(InProcess.launch(&launch)?))
     }
 }

@@ -261,7 +261,8 @@ impl Subject for Command {
     }
 
     fn lacks(&self) -> BTreeSet<Capability> {
-        self.metrics_url.is_none().then_some(Capability::Metrics).into_iter().collect()
+        let metrics = self.metrics_url.is_none().then_some(Capability::Metrics);
+        metrics.into_iter().chain([Capability::Replicas]).collect()
     }
 
     fn refuses(&self, flags: &BTreeMap<String, String>) -> Option<String> {

@@ -55,7 +55,8 @@ impl Subject for External {
     }
 
     fn lacks(&self) -> BTreeSet<Capability> {
-        [Capability::Faults, Capability::WatchFaults, Capability::Crash, Capability::Metrics].into()
+        [Capability::Faults, Capability::WatchFaults, Capability::Crash, Capability::Metrics, Capability::Replicas]
+            .into()
     }
 
     fn refuses(&self, flags: &BTreeMap<String, String>) -> Option<String> {

@@ -78,6 +78,9 @@ impl Subject for InProcess {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+        if launch.replicas > 1 {
+            return launch_replicas(launch);
+        }
         let config = config(launch)?;
         let factory = client_factory::ClientFactory::new(launch.access, launch.clock)?;
         let clients: ClientFactory = {
@@ -124,8 +127,10 @@ fn config(launch: &Launch<'_>) -> Result<Config, SubjectError> {
         argv.push("--kube-api-qps=0".to_owned());
     }
     argv.extend(launch.flags.iter().map(|(name, value)| format!("--{name}={value}")));
-    // The server in this process speaks JSON only: requests for protobuf would add noise to every transcript.
-    Ok(Config { encoding: Encoding::Json, ..parsed(argv)? })
+    let config = parsed(argv)?;
+    // Pages of JSON are easier to read in transcripts.
+    let is_chosen = launch.flags.contains_key("kube-api-content-type");
+    Ok(if is_chosen { config } else { Config { encoding: Encoding::Json, ..config } })
 }
 
 /// Returns a clock of the controllers that shows the same time as `clock` and shares its skew.
@@ -193,8 +198,8 @@ impl Running for RunningInProcess {
     }
 }
 
-/// Several replicas of the controllers with leader election, in one runtime. One that loses the lease starts again, as
-/// a kubelet would start it.
+/// At least this many replicas of the controllers with leader election, in one runtime. One that loses the lease starts
+/// again, as a kubelet would start it.
 #[derive(Clone, Copy, Debug)]
 pub struct Replicas(pub u8);
 
@@ -231,31 +236,32 @@ impl Subject for Replicas {
     }
 
     fn launch(&self, launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
-        let config = config(launch)?;
-        let stop = CancellationToken::new();
-        let factory = client_factory::ClientFactory::new(launch.access, launch.clock)?;
-        let start = |number: u8| {
-            let own = factory.for_replica(number);
-            let clients: ClientFactory =
-                Arc::new(move |name: &str| own.client(&plumbline_controllers::runtime::client::user_agent(name)));
-            let election = Election {
-                name: LEASE.0.to_owned(),
-                namespace: LEASE.1.to_owned(),
-                identity: format!("replica-{number}"),
-                timing: Timing::default(),
-            };
-            let config = Config { election: Some(election), ..config.clone() };
-            let clock = if launch.clock.is_virtual() { simulated(launch.clock) } else { SubjectClock::wall() };
-            tokio::spawn(replica(config, clients, clock, stop.clone()))
-        };
-        let tasks = (1..=self.0).map(start).collect();
-        Ok(Box::new(RunningReplicas {
-            tasks,
-            factory: factory.clone(),
-            stop: stop.clone(),
-            clock: launch.clock.clone(),
-        }))
+        InProcess.launch(&Launch { replicas: self.0.max(launch.replicas), ..*launch })
     }
+}
+
+/// Starts several replicas, each with an identity and clients of its own.
+fn launch_replicas(launch: &Launch<'_>) -> Result<Box<dyn Running>, SubjectError> {
+    let config = config(launch)?;
+    let stop = CancellationToken::new();
+    let factory = client_factory::ClientFactory::new(launch.access, launch.clock)?;
+    let start = |number: u8| {
+        let own = factory.for_replica(number);
+        let clients: ClientFactory =
+            Arc::new(move |name: &str| own.client(&plumbline_controllers::runtime::client::user_agent(name)));
+        let election = Election {
+            name: LEASE.0.to_owned(),
+            namespace: LEASE.1.to_owned(),
+            identity: format!("replica-{number}"),
+            timing: Timing::default(),
+        };
+        let config = Config { election: Some(election), ..config.clone() };
+        let clock = if launch.clock.is_virtual() { simulated(launch.clock) } else { SubjectClock::wall() };
+        tokio::spawn(replica(config, clients, clock, stop.clone()))
+    };
+    let tasks = (1..=launch.replicas).map(start).collect();
+    let clock = launch.clock.clone();
+    Ok(Box::new(RunningReplicas { tasks, factory: factory.clone(), stop: stop.clone(), clock }))
 }
 
 /// Runs a replica until it is asked to stop.

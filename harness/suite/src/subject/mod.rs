@@ -35,6 +35,8 @@ pub struct Launch<'a> {
     pub controllers: &'a [Controller],
     /// Flags without leading dashes.
     pub flags: &'a BTreeMap<String, String>,
+    /// Number of replicas, which elect a leader if there are several.
+    pub replicas: u8,
     /// The way to reach the cluster.
     pub access: Access<'a>,
     /// The subject's clock. Skew of the server's clock is not included.

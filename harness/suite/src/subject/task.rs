@@ -61,7 +61,7 @@ impl<C: TaskController> Subject for TaskSubject<C> {
     }
 
     fn lacks(&self) -> BTreeSet<Capability> {
-        [Capability::Metrics].into()
+        [Capability::Metrics, Capability::Replicas].into()
     }
 
     fn is_virtual(&self) -> bool {

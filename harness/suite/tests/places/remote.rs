@@ -241,6 +241,7 @@ fn external() {
             let launch = Launch {
                 controllers: &Controller::ALL,
                 flags: &BTreeMap::new(),
+                replicas: 1,
                 access: Access::Kubeconfig(Path::new(&kubeconfig)),
                 clock: &clock,
             };

@@ -163,16 +163,16 @@ impl Cluster for RemoteCluster {
 
     fn capabilities(&self) -> BTreeSet<Capability> {
         use Capability::{
-            ClusterScope, Compaction, Crash, Faults, ManyNodes, Metrics, Seeding, SingleThread, Skew, VirtualTime,
-            WatchFaults,
+            ClusterScope, Compaction, Crash, Faults, ManyNodes, Metrics, Replicas, Seeding, SingleThread, Skew,
+            VirtualTime, WatchFaults,
         };
         Capability::ALL
             .into_iter()
             .filter(|capability| match capability {
                 VirtualTime | SingleThread | Skew | Compaction => false,
                 Faults | WatchFaults | Crash | Metrics => !self.unseen,
-                // Only in part: see `refuses`.
-                Seeding | ClusterScope | ManyNodes => true,
+                // Only in part: see `refuses`. Of replicas the subject decides.
+                Seeding | ClusterScope | ManyNodes | Replicas => true,
             })
             .collect()
     }

@@ -5,13 +5,14 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 
 /// Fields of a fixture in the recommended order.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "promise",
     "rule",
     "level",
     "feature",
     "controllers",
     "flags",
+    "replicas",
     "source",
     "about",
     "waive",

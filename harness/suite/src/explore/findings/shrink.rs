@@ -124,7 +124,7 @@ fn document_of(text: &str, fixture: &Fixture) -> Result<Value, ShrinkError> {
     let (_, tree) = tree.ok_or_else(|| ShrinkError::NoRow(fixture.file.clone()))?;
     let whole = tree.to_value();
     let mut document = Map::new();
-    for field in ["level", "feature", "controllers", "flags", "given", "waive"] {
+    for field in ["level", "feature", "controllers", "flags", "replicas", "given", "waive"] {
         if let Some(value) = whole.get(field) {
             document.insert(field.to_owned(), value.clone());
         }
@@ -241,7 +241,7 @@ impl Shrinker<'_> {
     /// Drops parts of the document, from its end.
     fn smaller_document(&mut self, case: &mut Case) -> bool {
         let mut any = false;
-        let mut places = Vec::new();
+        let mut places = vec!["/replicas".to_owned()];
         for part in ["given", "flags", "steps"] {
             places_in(&case.document[part], &format!("/{part}"), DEPTH, &mut places);
         }

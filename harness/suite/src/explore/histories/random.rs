@@ -37,6 +37,11 @@ const CUSTOM_KINDS: &str = "  crds: [{ kind: Gadget, group: apps.test.io }, { ki
 const CUSTOM_OWNERS: [&str; 2] = ["gadget/web", "widget/web"];
 /// Time after which the controllers look again for a kind that was not served, and a second more.
 const REST_MAPPER: u64 = 31;
+/// Percentage of histories in which the controllers stream their lists, as they do by default outside of the suite.
+const STREAMED: u64 = 25;
+/// Percentage of histories with several replicas, and of those the percentage with three.
+const ELECTED: u64 = 8;
+const THREE: u64 = 25;
 /// Percentage of recreated pods that are deleted and created at the same instant.
 const AT_ONCE: u64 = 25;
 /// Percentage of the steps of these histories that change the number of nodes.
@@ -66,11 +71,12 @@ enum Happening {
     ReplaceTaint,
     ScaleDeployment,
     ServeKind,
+    QuietHours,
 }
 
 impl Happening {
     /// All kinds. Those that clusters see more often are listed several times. The order is part of what a seed means.
-    const ALL: [Self; 26] = [
+    const ALL: [Self; 27] = [
         Self::Taint,
         Self::Taint,
         Self::Untaint,
@@ -97,6 +103,7 @@ impl Happening {
         Self::ReplaceTaint,
         Self::ScaleDeployment,
         Self::ServeKind,
+        Self::QuietHours,
     ];
 }
 
@@ -165,8 +172,20 @@ pub fn text(seed: u64) -> String {
         _ => "[disruption, podgc, taint-eviction, ttl]",
     };
     let mut text = format!("{HEAD}controllers: {controllers}\n");
+    let mut flags = Vec::new();
     if history.draw.chance(15) {
-        let _ = writeln!(text, "flags: {{ terminated-pod-gc-threshold: {} }}", 1 + history.draw.below(3));
+        flags.push(format!("terminated-pod-gc-threshold: {}", 1 + history.draw.below(3)));
+    }
+    // Drawn apart, so that what happens in a history does not depend on it.
+    let mut form = Draw::new(&[seed, 3]);
+    if form.chance(STREAMED) {
+        flags.push("kube-api-content-type: application/vnd.kubernetes.protobuf".to_owned());
+    }
+    if !flags.is_empty() {
+        let _ = writeln!(text, "flags: {{ {} }}", flags.join(", "));
+    }
+    if form.chance(ELECTED) {
+        let _ = writeln!(text, "replicas: {}", 2 + u8::from(form.chance(THREE)));
     }
     // A retry of a budget that cannot be computed writes its failure again, as upstream.
     text.push_str("waive: { no_idle_writes: the failure of a budget is written again }\n");
@@ -406,6 +425,7 @@ impl RandomHistory {
             Happening::ReplaceTaint => self.replace_taint(&node),
             Happening::ScaleDeployment => self.scale_deployment(),
             Happening::ServeKind => self.serve_kind(),
+            Happening::QuietHours => self.quiet_hours(&node),
         }
     }
 
@@ -445,6 +465,19 @@ impl RandomHistory {
             (1 + self.draw.below(20), serves(true)),
             (REST_MAPPER + self.draw.below(60), second),
         ]
+    }
+
+    /// Changes one node, lets the server forget its past, and goes on after hours in which watches time out and their
+    /// bookmarks are all that comes.
+    fn quiet_hours(&mut self, node: &str) -> Vec<Timed> {
+        let annotate = |value: &str| format!("annotate: {{ nodes/{node}: {{ seen: \"{value}\" }} }}");
+        let minutes = 20 + self.draw.below(160);
+        let mut steps = vec![(0, annotate("before"))];
+        if self.draw.chance(60) {
+            steps.push((1 + self.draw.below(300), "compact: now".to_owned()));
+        }
+        steps.push((60 * minutes, annotate("after")));
+        steps
     }
 
     /// Replaces all taints of a node in one update, after a while by one that differs in value or effect alone.

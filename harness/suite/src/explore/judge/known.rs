@@ -148,9 +148,40 @@ pub(super) fn begin_of(entries: &[TranscriptEntry], window: WorkWindow) -> Durat
 
 #[cfg(test)]
 mod tests {
+    use plumbline::transcript::{RecordedReply, Transcript};
     use rstest::rstest;
+    use serde_json::json;
 
+    use super::super::testing::{change, exchange, judged_by};
     use super::*;
+
+    /// `WatchList`: a watch with `sendInitialEvents` shows a whole list, in which an object that is gone is missing.
+    #[rstest]
+    #[case::of_a_list("list", "", true)]
+    #[case::of_a_watch_that_begins_with_a_list("watch", "true", true)]
+    #[case::of_another_watch("watch", "", false)]
+    fn a_list_shows_what_is_gone(#[case] verb: &str, #[case] initial: &str, #[case] is_gone: bool) {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "resourceVersion": "1"},
+        });
+        let transcript = Transcript::new();
+        let list = |verb: &str, initial: &str, at: u64, revision: u64| {
+            let query = vec![("sendInitialEvents".to_owned(), initial.to_owned())];
+            let (verb, resource) = (verb.to_owned(), "nodes".to_owned());
+            let request = RecordedRequest { verb, resource, query, ..RecordedRequest::default() };
+            let at = Duration::from_secs(at);
+            let reply = RecordedReply { revision: Some(revision), ..RecordedReply::new(at, 200) };
+            exchange(&transcript, at, "shared-informers", request, reply);
+        };
+        list("list", "", 1, 1);
+        change(&transcript, 3, None, "nodes", [Some(node.clone()), None]);
+        list(verb, initial, 5, 3);
+        let known = judged_by("ttl", &transcript, vec![node], |_, _, explored| {
+            let known = explored.knowledge.states(&node_key("a"), WorkWindow { begin: 4, seq: 4 });
+            known.iter().map(Option::is_none).collect::<Vec<_>>()
+        });
+        assert_eq!(known, [is_gone]);
+    }
 
     #[rstest]
     #[case::ahead("10m ahead", 600)]

@@ -119,7 +119,7 @@ fn histories(fixtures: &[Fixture], options: &ExploreOptions, exploration: &mut E
         let objects = fixture.given.objects.len();
         let why = if fixture.controllers.is_empty() {
             "it has no controllers".to_owned()
-        } else if fixture.elects_leader() {
+        } else if fixture.elects_leader() && fixture.replicas == 1 {
             "it is about a leader election; --replicas explores these".to_owned()
         } else if objects > options.most_objects {
             format!("it has {objects} objects")
