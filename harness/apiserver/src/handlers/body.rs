@@ -301,10 +301,15 @@ fn scheme_of(group: &str) -> Option<&'static str> {
     }
 }
 
+/// Returns true if the kinds of a group have a server of their own.
+pub(super) fn has_own_server(group: &str) -> bool {
+    scheme_of(group).is_some()
+}
+
 /// Returns true if the scheme of a request's server knows a kind.
 fn recognizes(scope: &RequestScope<'_>, api_version: &str, kind: &str) -> bool {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let is_own = scheme_of(&scope.kind.group).is_none() || group == scope.kind.group;
+    let is_own = !has_own_server(&scope.kind.group) || group == scope.kind.group;
     is_own && scope.server.registry().recognizes(group, version, kind)
 }
 

@@ -419,9 +419,6 @@ pub(crate) fn uid_mismatch(scope: &RequestScope<'_>, wanted: &str, found: &str, 
     Status::conflict(scope.group_resource(), &scope.path.name, &why)
 }
 
-/// Groups of built-in resources whose keys in etcd begin with the group.
-const GROUPED: [&str; 2] = ["apiextensions.k8s.io", "apiregistration.k8s.io"];
-
 /// Returns the key that kube-apiserver would use in etcd, for messages. Those of a dry run lack the prefix of all keys:
 /// `DryRunnableStorage.GuaranteedUpdate` in `pkg/registry/generic/registry/dryrun.go`.
 fn etcd_key(scope: &RequestScope<'_>, dry_run: bool) -> String {
@@ -434,7 +431,8 @@ fn etcd_key(scope: &RequestScope<'_>, dry_run: bool) -> String {
         (_, resource) => resource,
     };
     let group = &*scope.resource.group;
-    let grouped = if scope.kind.is_unstructured() || GROUPED.contains(&group) { group } else { "" };
+    let is_grouped = scope.kind.is_unstructured() || body::has_own_server(group);
+    let grouped = if is_grouped { group } else { "" };
     let parts = [grouped, prefix, &scope.path.namespace, &scope.path.name];
     let key = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("/");
     if dry_run { format!("/{key}") } else { format!("/registry/{key}") }

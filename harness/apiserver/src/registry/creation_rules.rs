@@ -2,9 +2,6 @@
 //! and parts that do not fit together. One row per rule: kind, upstream's function, an object that it refuses, and its
 //! error.
 
-use jiff::Timestamp;
-
-use crate::authn;
 use crate::json::{Value, json};
 use crate::registry::lister::EmptyLister;
 use crate::registry::strategy::StrategyContext;
@@ -400,8 +397,7 @@ fn other_rules_3() -> Vec<CreationRule> {
 #[test]
 fn what_excludes_each_other_is_refused() {
     let registry = Registry::builtin();
-    let ctx =
-        StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
+    let ctx = StrategyContext::of_test(&EmptyLister);
     let mut wrong = Vec::new();
     for (kind, source, mut object, error) in rules() {
         let (group, plural) = kind.split_once('/').expect("a group");

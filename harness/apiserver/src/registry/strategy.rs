@@ -24,6 +24,14 @@ pub(crate) struct StrategyContext<'a> {
     pub dry_run: bool,
 }
 
+#[cfg(test)]
+impl<'a> StrategyContext<'a> {
+    /// Creates the context of a request at the epoch, by no user, that finds these objects.
+    pub(crate) fn of_test(lookup: &'a dyn ObjectLister) -> Self {
+        Self { now: Timestamp::UNIX_EPOCH, user: &crate::authn::NO_USER, lookup, dry_run: false }
+    }
+}
+
 impl Debug for StrategyContext<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Context").field("now", &self.now).field("user", &self.user.name).finish_non_exhaustive()

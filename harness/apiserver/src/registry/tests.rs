@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use rstest::rstest;
 
-use crate::authn;
 use crate::field_errors::ErrorList;
 use crate::json::{Map, Value, json};
 use crate::metadata;
@@ -29,7 +27,7 @@ pub(super) fn defaulted(default: fn(&mut Map), object: Value) -> Value {
 }
 
 fn context() -> StrategyContext<'static> {
-    StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false }
+    StrategyContext::of_test(&EmptyLister)
 }
 
 pub(super) fn create(plural: &str, mut object: Value) -> Result<Value, Vec<String>> {

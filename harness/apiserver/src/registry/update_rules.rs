@@ -4,10 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
 use rstest::rstest;
 
-use crate::authn;
 use crate::json::{Value, json};
 use crate::registry::lister::EmptyLister;
 use crate::registry::strategy::StrategyContext;
@@ -462,8 +460,7 @@ fn internal_types_are_shown(#[case] kind: &str, #[case] old: Value, #[case] new:
 #[test]
 fn updates_are_refused_as_upstream_refuses_them() {
     let registry = Registry::builtin();
-    let ctx =
-        StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
+    let ctx = StrategyContext::of_test(&EmptyLister);
     let mut wrong = Vec::new();
     for UpdateRule { kind, source, mut old, mut new, error } in rules() {
         let (group, plural) = kind.split_once('/').expect("a group");

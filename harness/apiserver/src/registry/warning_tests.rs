@@ -187,12 +187,7 @@ fn statuses(#[case] plural: &str, #[case] status: Value, #[case] expected: &[&st
 #[test]
 fn an_ingress_names_one_class() {
     let object = json!({"metadata": {"annotations": {CLASS: "a"}}, "spec": {"ingressClassName": "b"}});
-    let context = crate::registry::strategy::StrategyContext {
-        now: jiff::Timestamp::UNIX_EPOCH,
-        user: &crate::authn::NO_USER,
-        lookup: &crate::registry::lister::EmptyLister,
-        dry_run: false,
-    };
+    let context = crate::registry::strategy::StrategyContext::of_test(&crate::registry::lister::EmptyLister);
     let errors = kind("ingresses").strategy.validate_among_others(&object, &context);
     let why = "annotations.kubernetes.io/ingress.class: Invalid value: \"a\": must match `ingressClassName` when both are specified";
     assert_eq!(errors.iter().map(ToString::to_string).collect::<Vec<_>>(), [why]);

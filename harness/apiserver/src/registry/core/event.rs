@@ -338,21 +338,19 @@ fn immutable(new: &Value, old: &Value, errors: &mut ErrorList) {
         if semantic_equal(now, before) {
             continue;
         }
-        let (path, shown) = match field {
-            "involvedObject" | "related" => (field, BadValue::Raw(reference_json(now))),
-            "reportingComponent" => {
-                ("reportingController", BadValue::from(now.and_then(Value::as_str).unwrap_or_default()))
-            }
+        let path = if field == "reportingComponent" { "reportingController" } else { field };
+        let shown = match field {
+            "involvedObject" | "related" => BadValue::Raw(reference_json(now)),
             "source" => {
                 let part = |field: &str| Value::from(now.map_or("", |source| str_field(source, field)));
                 let shown = format!("{{\"Component\":{},\"Host\":{}}}", part("component"), part("host"));
-                (field, BadValue::Raw(shown))
+                BadValue::Raw(shown)
             }
-            "reason" | "message" | "type" | "action" | "reportingInstance" => {
-                (field, BadValue::from(now.and_then(Value::as_str).unwrap_or_default()))
+            "reason" | "message" | "type" | "action" | "reportingComponent" | "reportingInstance" => {
+                BadValue::from(now.and_then(Value::as_str).unwrap_or_default())
             }
-            "count" => (field, BadValue::from(now.and_then(Value::as_i64).unwrap_or_default())),
-            _ => (field, BadValue::from(now)),
+            "count" => BadValue::from(now.and_then(Value::as_i64).unwrap_or_default()),
+            _ => BadValue::from(now),
         };
         errors.invalid(&Path::new(path), shown, checks::IMMUTABLE_MESSAGE);
     }

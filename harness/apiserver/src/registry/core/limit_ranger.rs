@@ -220,9 +220,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use jiff::Timestamp;
 
-    use crate::authn;
     use crate::json::json;
     use crate::registry::lister::ObjectLister;
 
@@ -245,8 +243,7 @@ mod tests {
     #[test]
     fn containers_get_their_defaults() {
         let ranges = Ranges(json!({"type": "Container", "default": {"cpu": "1"}, "defaultRequest": {"cpu": "100m"}}));
-        let ctx =
-            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges, dry_run: false };
+        let ctx = StrategyContext::of_test(&ranges);
         let mut given = pod(json!({}));
         default_pod(&mut given, None, &ctx);
         let expected = json!({"limits": {"cpu": "1"}, "requests": {"cpu": "100m"}});
@@ -263,8 +260,7 @@ mod tests {
     #[case::two(json!({"type": "Container", "min": {"cpu": "2", "memory": "2"}}), json!({"requests": {"cpu": "1", "memory": "1"}}), "[minimum cpu usage per Container is 2, but request is 1, minimum memory usage per Container is 2, but request is 1]")]
     fn bounds_are_kept(#[case] limit: Value, #[case] resources: Value, #[case] why: &str) {
         let ranges = Ranges(limit);
-        let ctx =
-            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges, dry_run: false };
+        let ctx = StrategyContext::of_test(&ranges);
         let refused = check_pod(&pod(resources), None, &ctx).expect_err("out of bounds");
         assert_eq!(refused.message, format!("pods \"p\" is forbidden: {why}"));
     }
@@ -282,8 +278,7 @@ mod tests {
     #[test]
     fn the_same_violation_of_two_containers_is_named_once() {
         let ranges = Ranges(json!({"type": "Container", "min": {"cpu": "1"}}));
-        let ctx =
-            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges, dry_run: false };
+        let ctx = StrategyContext::of_test(&ranges);
         let two = json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]}});
         let refused = check_pod(&two, None, &ctx).expect_err("out of bounds");
         let why = "minimum cpu usage per Container is 1.  No request is specified";
@@ -297,8 +292,7 @@ mod tests {
     fn claims_are_bounded(#[case] wanted: &str, #[case] why: Option<&str>) {
         let limit = json!({"type": "PersistentVolumeClaim", "max": {"storage": "5Gi"}, "min": {"storage": "1Gi"}});
         let ranges = Ranges(limit);
-        let ctx =
-            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &ranges, dry_run: false };
+        let ctx = StrategyContext::of_test(&ranges);
         let claim = json!({"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": wanted}}}});
         let refused = check_claim(&claim, &ctx).err().map(|refused| refused.message);
         assert_eq!(refused, why.map(|why| format!("persistentvolumeclaims \"c\" is forbidden: {why}")));

@@ -440,7 +440,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::authn::NO_USER;
     use crate::registry::lister::EmptyLister;
 
     /// Answers of kube-apiserver 1.36.2.
@@ -522,9 +521,7 @@ mod tests {
     fn the_phase_knows_since_when() {
         let at = |second| StrategyContext {
             now: jiff::Timestamp::from_second(second).unwrap(),
-            user: &NO_USER,
-            lookup: &EmptyLister,
-            dry_run: false,
+            ..StrategyContext::of_test(&EmptyLister)
         };
         let mut volume = json!({"metadata": {"name": "v"}, "spec": {}});
         PersistentVolume.prepare_for_create(&mut volume, &at(0));

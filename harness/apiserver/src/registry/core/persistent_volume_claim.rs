@@ -466,9 +466,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use jiff::Timestamp;
 
-    use crate::authn;
     use crate::registry::lister::ObjectLister;
 
     #[rstest]
@@ -645,12 +643,8 @@ mod tests {
                 Vec::new()
             }
         }
-        let ctx = StrategyContext {
-            now: Timestamp::UNIX_EPOCH,
-            user: &authn::NO_USER,
-            lookup: &Class(expands),
-            dry_run: false,
-        };
+        let class = Class(expands);
+        let ctx = StrategyContext::of_test(&class);
         let admitted = check_admission(&sized("2Gi", phase), Some(&sized("1Gi", phase)), &ctx);
         let expected = why.map(|why| format!("persistentvolumeclaims \"c\" is forbidden: {why}"));
         assert_eq!(admitted.err().map(|status| status.message), expected);
@@ -662,8 +656,7 @@ mod tests {
     #[case::own(json!({"spec": {"storageClassName": "own"}}), json!("own"))]
     #[case::beta(json!({"metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "x"}}, "spec": {}}), json!(null))]
     fn a_claim_without_a_class_gets_the_newest_default(#[case] mut claim: Value, #[case] expected: Value) {
-        let ctx =
-            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Classes, dry_run: false };
+        let ctx = StrategyContext::of_test(&Classes);
         admit_default_class(&mut claim, &ctx);
         assert_eq!(claim["spec"]["storageClassName"], expected);
     }

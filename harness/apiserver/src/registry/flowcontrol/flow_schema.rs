@@ -352,13 +352,12 @@ mod tests {
 
     use super::*;
 
-    use crate::authn;
     use crate::registry::lister::EmptyLister;
 
     #[test]
     fn a_schema_without_a_level_is_dangling() {
         let now = Timestamp::UNIX_EPOCH;
-        let ctx = StrategyContext { now, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
+        let ctx = StrategyContext { now, ..StrategyContext::of_test(&EmptyLister) };
         let mut schema = json!({"metadata": {"name": "a"}, "spec": {"priorityLevelConfiguration": {"name": "b"}}});
         FlowSchema.prepare_for_create(&mut schema, &ctx);
         let condition = &schema["status"]["conditions"][0];

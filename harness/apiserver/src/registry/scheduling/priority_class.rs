@@ -147,7 +147,6 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::authn;
     use crate::json::json;
     use crate::registry::lister::ObjectLister;
 
@@ -191,12 +190,7 @@ mod tests {
     #[case::same("a", true, None)]
     #[case::other("c", false, None)]
     fn one_class_is_the_default(#[case] name: &str, #[case] default: bool, #[case] why: Option<&str>) {
-        let ctx = StrategyContext {
-            now: jiff::Timestamp::UNIX_EPOCH,
-            user: &authn::NO_USER,
-            lookup: &Classes,
-            dry_run: false,
-        };
+        let ctx = StrategyContext::of_test(&Classes);
         let class = json!({"metadata": {"name": name}, "value": 1, "globalDefault": default});
         let admitted = PriorityClass.check_admission("", &class, None, &ctx);
         assert_eq!(admitted.err().map(|status| status.message), why.map(str::to_owned));

@@ -154,9 +154,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use jiff::Timestamp;
 
-    use crate::authn;
     use crate::json::fields::{array_field, spec_of};
     use crate::registry::lister::{EmptyLister, ObjectLister};
 
@@ -172,8 +170,7 @@ mod tests {
     #[case::other_effect(json!([{"operator": "Exists", "effect": "NoSchedule"}]), true, true)]
     fn tolerations_are_added(#[case] given: Value, #[case] not_ready: bool, #[case] unreachable: bool) {
         let mut pod = json!({"spec": {"tolerations": given}});
-        let ctx =
-            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
+        let ctx = StrategyContext::of_test(&EmptyLister);
         admit_default_tolerations(&mut pod, &ctx);
         assert_eq!((has(&pod, NOT_READY), has(&pod, UNREACHABLE)), (not_ready, unreachable));
     }
@@ -192,8 +189,7 @@ mod tests {
 
     #[test]
     fn priority_comes_from_the_class() {
-        let ctx =
-            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &Classes, dry_run: false };
+        let ctx = StrategyContext::of_test(&Classes);
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {"priorityClassName": "high"}});
         priority(&mut pod, &ctx).expect("known class");
         assert_eq!(pod["spec"], json!({"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}));
@@ -204,8 +200,7 @@ mod tests {
 
     #[test]
     fn priority_defaults_to_zero() {
-        let ctx =
-            StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: &EmptyLister, dry_run: false };
+        let ctx = StrategyContext::of_test(&EmptyLister);
         let mut pod = json!({"metadata": {"name": "p"}, "spec": {}});
         priority(&mut pod, &ctx).expect("default");
         assert_eq!(pod["spec"], json!({"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}));

@@ -1,9 +1,7 @@
 //! Tests of allocation and of updates of services.
 
-use jiff::Timestamp;
 use rstest::rstest;
 
-use crate::authn;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::registry::core::service::Service;
@@ -24,7 +22,7 @@ impl ObjectLister for FakeLister {
 }
 
 fn create(spec: Value, taken: &FakeLister) -> Result<Value, Status> {
-    let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: taken, dry_run: false };
+    let ctx = StrategyContext::of_test(taken);
     let mut service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec});
     Service.default(&mut service);
     Service.begin_create(&mut service, &ctx)?;
@@ -39,7 +37,7 @@ fn create(spec: Value, taken: &FakeLister) -> Result<Value, Status> {
 
 /// Replaces a service by one with another spec.
 fn update(old: &Value, spec: Value, taken: &FakeLister) -> Result<Value, Status> {
-    let ctx = StrategyContext { now: Timestamp::UNIX_EPOCH, user: &authn::NO_USER, lookup: taken, dry_run: false };
+    let ctx = StrategyContext::of_test(taken);
     let mut old = old.clone();
     old["metadata"]["resourceVersion"] = "1".into();
     let mut new = json!({"metadata": old["metadata"], "spec": spec});
