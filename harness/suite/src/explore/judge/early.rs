@@ -37,6 +37,9 @@ use crate::explore::run::explored::ExploredRun;
 /// The oracle.
 const ORACLE: &str = "early";
 
+/// A leader that could not renew its lease for this long gives up: the default of `--leader-elect-renew-deadline`.
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
 /// Returns the first pod that `PodGC` fails or deletes although no live read of its node gave a reason.
 pub(super) fn collection(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {
     if !fixture.controllers.contains(&Controller::PodGc) {
@@ -134,8 +137,8 @@ struct KnownDeadlines {
     of_pod: BTreeMap<String, Vec<KnownDeadline>>,
     replaced_states: ReplacedStates,
     arrivals: Arrivals,
-    /// The holder of the lease.
-    leader: Option<Value>,
+    /// The holder of the lease, and the time of its last renewal.
+    leader: (Option<Value>, Duration),
 }
 
 impl KnownDeadlines {
@@ -143,14 +146,16 @@ impl KnownDeadlines {
     fn new(begin: &ObjectStates, synced: Duration) -> Self {
         let replaced_states = ReplacedStates::default();
         let arrivals = Arrivals { synced, ..Arrivals::default() };
-        Self { world: begin.without_objects(), of_pod: BTreeMap::new(), replaced_states, arrivals, leader: None }
+        let leader = (None, Duration::ZERO);
+        Self { world: begin.without_objects(), of_pod: BTreeMap::new(), replaced_states, arrivals, leader }
     }
 
-    /// Records a change of the lease. The controllers of a new leader begin with it.
+    /// Records a change of the lease. The controllers of a new leader begin with it, and so do those of one that had to
+    /// give up because it could not renew the lease, even if it takes the lease itself again.
     fn lease_changes(&mut self, change: &Change, at: Duration) {
         let leader = change.new.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone());
-        if self.leader != leader {
-            self.leader = leader;
+        let (before, renewed) = std::mem::replace(&mut self.leader, (leader, at));
+        if before != self.leader.0 || at > renewed + RENEW_DEADLINE {
             self.arrivals.begin(at);
             self.of_pod.values_mut().flatten().for_each(|deadline| deadline.needs_read = false);
         }
@@ -552,6 +557,8 @@ mod tests {
     #[case::it_goes_between_two_reads(&["bound", "read", "untainted", "read"], &["early · pods · eviction"])]
     #[case::with_the_start(&["starts", "bound"], &[])]
     #[case::with_a_new_leader(&["bound", "leader"], &[])]
+    #[case::with_a_leader_that_had_given_up(&["led 20 s before", "bound", "leader"], &[])]
+    #[case::with_a_leader_that_renews(&["led 5 s before", "bound", "leader"], &["early · pods · eviction"])]
     #[case::either_read_may_be_for_the_other_pod(&["bound", "other", "read", "untainted", "read"], &[])]
     #[case::no_read_is_right_for_two(&["bound", "other", "untainted", "read"], &["early · pods · eviction"])]
     fn a_pod_that_comes_after_the_taint_needs_a_live_read(#[case] moments: &[&str], #[case] found: &[&str]) {
@@ -576,6 +583,8 @@ mod tests {
                 "tainted" => history.happens_unseen(60, "nodes/a", Some(node("True", "k"))),
                 "no node" => history.happens_unseen(60, "nodes/a", None),
                 "leader" => history.happens_unseen(60, "leases.coordination.k8s.io/l", Some(lease())),
+                "led 5 s before" => history.happens_unseen(55, "leases.coordination.k8s.io/l", Some(lease())),
+                "led 20 s before" => history.happens_unseen(40, "leases.coordination.k8s.io/l", Some(lease())),
                 _ => history.starts(60),
             }
         }

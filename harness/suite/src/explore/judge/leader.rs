@@ -1,10 +1,10 @@
-//! The oracle `leader`: a replica that has lost the lease sends no write. Pure.
+//! The oracle `leader`: a replica that has lost the lease, or could not renew it, sends no write. Pure.
 
 use std::time::Duration;
 
 use plumbline::expect::{is_subject_write, line};
 use plumbline::explore::breach::Breach;
-use plumbline::transcript::{EntryKind, TranscriptEntry, replica_of};
+use plumbline::transcript::{EntryKind, RecordedJson, TranscriptEntry, replica_of};
 use serde_json::json;
 
 /// The oracle.
@@ -19,10 +19,19 @@ struct Holder {
     replica: Option<u8>,
     /// The time from which no other replica may write.
     exclusive: Duration,
+    /// The time from which the replica itself may not write, unless it renews the lease.
+    over: Duration,
+}
+
+/// Returns the time at which a lease that was renewed at `at` is over.
+fn end_of(lease: Option<&RecordedJson>, at: Duration) -> Duration {
+    let seconds = lease.and_then(|lease| lease["spec"]["leaseDurationSeconds"].as_u64());
+    seconds.map_or(Duration::MAX, |seconds| at.saturating_add(Duration::from_secs(seconds)))
 }
 
 /// Returns the first write of a replica that does not hold the lease. Standbys wait until a lease has expired, so after
-/// them the former leader gets no time; anybody else may take the lease at any moment.
+/// them the former leader gets no time; anybody else may take the lease at any moment. A lease that is not renewed is
+/// over although no other client takes it.
 pub(super) fn writes_after_loss(entries: &[TranscriptEntry]) -> Option<Breach> {
     let mut holder: Option<Holder> = None;
     for entry in entries {
@@ -30,17 +39,21 @@ pub(super) fn writes_after_loss(entries: &[TranscriptEntry]) -> Option<Breach> {
             EntryKind::Change(change) if change.resource == "leases" => {
                 let identity = change.new.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone());
                 let replica = identity.as_ref().and_then(|name| name.as_str()?.strip_prefix("replica-")?.parse().ok());
-                if holder.as_ref().is_some_and(|lease| lease.replica == replica) {
+                let over = end_of(change.new.as_ref(), entry.at);
+                if let Some(lease) = holder.as_mut().filter(|lease| lease.replica == replica) {
+                    lease.over = over;
                     continue;
                 }
                 let by_replica = change.request.and_then(|seq| sender(entries.get(seq)?)).is_some();
                 let exclusive = if by_replica { entry.at } else { entry.at + NOTICED };
-                holder = Some(Holder { replica, exclusive });
+                holder = Some(Holder { replica, exclusive, over });
             }
             EntryKind::Request(exchange) if is_subject_write(entry, exchange) => {
                 let (Some(writer), Some(lease)) = (sender(entry), &holder) else { continue };
-                if lease.replica != Some(writer) && entry.at >= lease.exclusive {
-                    let now = lease.replica.map_or("no replica".to_owned(), |number| format!("replica {number}"));
+                let is_over = lease.replica == Some(writer) && entry.at > lease.over;
+                if is_over || lease.replica != Some(writer) && entry.at >= lease.exclusive {
+                    let holder = lease.replica.filter(|_| !is_over);
+                    let now = holder.map_or("no replica".to_owned(), |number| format!("replica {number}"));
                     return Some(Breach {
                         oracle: LEADER.to_owned(),
                         resource: exchange.request.resource_path(),
@@ -101,7 +114,7 @@ mod tests {
         for (at, holder, by) in [(1, "replica-1", Some(1)), taken] {
             let origin = by.map_or_else(|| Origin::client("kubectl", ""), |by| agent(by, "leader-election"));
             let seq = send(&transcript, at, origin.clone(), ("update", "leases"));
-            let lease: Value = json!({"spec": {"holderIdentity": holder}});
+            let lease: Value = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}});
             let change = Change {
                 request: Some(seq),
                 kind: ChangeKind::Modified,
@@ -125,6 +138,8 @@ mod tests {
     #[case::before_it_noticed((20, "another", None), 1, 22, true)]
     #[case::after_it_noticed((20, "another", None), 1, 23, false)]
     #[case::released((20, "", Some(1)), 1, 21, false)]
+    #[case::renewed((10, "replica-1", Some(1)), 1, 25, true)]
+    #[case::not_renewed((10, "replica-1", Some(1)), 1, 26, false)]
     fn only_the_holder_writes(
         #[case] taken: (u64, &str, Option<u8>),
         #[case] writer: u8,
