@@ -25,14 +25,16 @@ use super::{output_file, serve};
 use crate::duration::parse_duration;
 use crate::exit::Exit;
 use crate::explore::programs::candidates::FaultProfile;
+use crate::explore::programs::delayed::Delayed;
 use crate::explore::programs::job::{ExploredProgram, Facts, PlannedFault, Scenario};
 use crate::explore::programs::launch::Launcher;
 use crate::explore::programs::oracles::{self, ORACLES};
 use crate::explore::programs::page::page;
 use crate::explore::programs::reference::{Reference, ReferenceError};
 use crate::explore::programs::report::{ProgramReport, ScenarioReport};
-use crate::explore::programs::search::{self, Delayed, Explored, ProgramOptions, ScenarioSubject};
+use crate::explore::programs::search::{self, Explored, ProgramOptions};
 use crate::explore::programs::shrink::shrink;
+use crate::explore::programs::subject::{ScenarioSubject, subject as scenario_subject};
 use crate::explore::programs::worker::BEGINNING;
 use crate::explore::search::Strategy;
 use crate::explore::search::runs::UnknownPoint;
@@ -255,7 +257,7 @@ fn subjects(program: &ExploredProgram, own: &ProgramArgs) -> Result<Vec<Scenario
             CliError::BadFixtures(Problems(vec![problem]))
         })?;
         let scenario = Scenario { file: file.clone(), text, manifests: manifests.clone(), steps: None };
-        search::subject(program, scenario).map_err(CliError::BadFixtures)
+        scenario_subject(program, scenario).map_err(CliError::BadFixtures)
     };
     let subjects: Vec<ScenarioSubject> = own.scenario.iter().map(read).collect::<Result<_, _>>()?;
     let mut met: BTreeMap<&str, &Path> = BTreeMap::new();
@@ -548,7 +550,7 @@ fn replay(
         let facts = search::run(subject, launcher, &plan, Some(&reference));
         let mut breaches = oracles::judge(&reference, &facts);
         let mut delayed = Delayed::new(subject, launcher);
-        breaches.retain(|breach| delayed.confirms(&reference, &plan, breach));
+        breaches.retain(|breach| delayed.confirms(&reference, &plan, (breach, &facts)));
         (facts, breaches)
     };
     show(token, &facts, &breaches)?;

@@ -26,6 +26,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::isolate::JobTimer;
 use super::log::LogCapture;
 use super::monitor::LoadMonitor;
+use super::next::NextStep;
 use super::starts::StartLimit;
 use super::timing::{self, TimeMode};
 use super::{ProgramExit, RunError, RunRecorder, calls, isolate};
@@ -73,8 +74,8 @@ pub struct RunContext<'a> {
     pub starts: &'a StartLimit,
     /// Limits the running time.
     pub timer: &'a JobTimer,
-    /// Decides after each step, by its index, whether the run ends there.
-    pub until: Option<&'a dyn Fn(usize) -> bool>,
+    /// Decides after each step, by its index, how the run goes on.
+    pub until: Option<&'a dyn Fn(usize) -> NextStep>,
 }
 
 async fn play(fixture: &Fixture, context: RunContext<'_>, recorder: &RunRecorder, clock: Clock) {
@@ -128,7 +129,7 @@ struct FixtureRun<'a> {
     subject: &'a dyn Subject,
     starts: &'a StartLimit,
     timer: &'a JobTimer,
-    until: Option<&'a dyn Fn(usize) -> bool>,
+    until: Option<&'a dyn Fn(usize) -> NextStep>,
     monitor: Rc<LoadMonitor<'a>>,
     recorder: &'a RunRecorder,
     clock: Clock,
@@ -204,28 +205,31 @@ impl<'a> FixtureRun<'a> {
         let fixture = self.fixture;
         let mut live = LiveChecker::new(fixture);
         let ends = self.mode.ends(fixture);
+        let mut sooner = Duration::ZERO;
         // Steps are listed in order of time; a window counts with its end.
         for (index, step) in fixture.steps.iter().enumerate() {
             match (&step.kind, self.mode.patience()) {
                 (StepKind::Do { actions, .. }, _) => {
-                    self.wait_until(step.at).await?;
+                    self.wait_until(step.at.saturating_sub(sooner)).await?;
                     self.act(index, actions).await?;
                     self.wait_until_idle().await?;
                 }
                 (StepKind::Expect { .. } | StepKind::Eventually { .. }, Some(patience)) => {
                     // Where waiting costs nothing, the next step begins after the whole window.
-                    self.wait_until(if self.mode.is_exact() { ends[index] } else { step.at }).await?;
+                    let begin = if self.mode.is_exact() { ends[index] } else { step.at };
+                    self.wait_until(begin.saturating_sub(sooner)).await?;
                     self.wait_until_checks_hold(&mut live, index, (step.end(), patience)).await?;
                 }
-                _ => self.wait_until(ends[index]).await?,
+                _ => self.wait_until(ends[index].saturating_sub(sooner)).await?,
             }
             if asks_for_metrics(step_checks(step)) {
                 self.scrape().await;
             }
             let length = self.sandbox.transcript().len();
             self.recorder.update(|record| record.marks.push(length));
-            if self.until.is_some_and(|is_over| is_over(index)) {
-                return Ok(());
+            match self.until.map_or(NextStep::AT_ITS_TIME, |next| next(index)) {
+                NextStep::Sooner(by) => sooner += by,
+                NextStep::None => return Ok(()),
             }
         }
         if let Some(patience) = self.mode.patience() {

@@ -4,7 +4,7 @@
 //! - [`guests`]: processes that run fixtures in virtual time
 //! - [`isolate`]: threads, panics, hangs
 //! - [`repeat`]: the same fixtures many times, until something differs
-//! - [`drive`]: one fixture from seed to end · `timing`: virtual and wall time
+//! - [`drive`]: one fixture from seed to end · [`next`]: shortened runs · `timing`: virtual and wall time
 //! - `monitor`: load of the machine during a fixture · `starts`: the number of subjects that start at the same time
 //! - [`calls`]: requests of the steps · `storm`: programs that request without an end
 //! - [`error`]: reasons why a run ended early · [`verdict`]: from the record to a report · [`log`]: the subject's log
@@ -20,6 +20,7 @@ pub mod guests;
 pub mod isolate;
 pub mod log;
 mod monitor;
+pub mod next;
 pub mod repeat;
 mod starts;
 mod storm;

@@ -16,6 +16,9 @@ const NOT_FOR_PROGRAMS: [&str; 4] = ["clock-ahead-10m", "clock-back-10m", "order
 /// The faults of a leader's lock.
 const OF_LOCKS: [&str; 2] = ["lease-taken", "500"];
 
+/// Most objects of a resource that have turns of their own.
+const FEW: usize = 8;
+
 /// A named selection of faults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum FaultProfile {
@@ -68,6 +71,7 @@ impl Candidates {
 #[must_use]
 pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candidates {
     let mut met = BTreeSet::new();
+    let kinds = Kinds::new(points);
     let mut all: Vec<(u64, String, PlannedFault)> = Vec::new();
     let of_profile = Disturbance::of_programs().filter(|disturbance| is_for_programs(*disturbance, profile));
     let mut left_out: BTreeMap<&'static str, usize> = of_profile.map(|disturbance| (disturbance.name(), 0)).collect();
@@ -79,8 +83,7 @@ pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candida
             }
             let mut hasher = DefaultHasher::new();
             (seed, place, disturbance.name()).hash(&mut hasher);
-            let subresource = point.subresource.as_deref().unwrap_or_default();
-            let class = format!("{} {} {subresource} {disturbance}", point.verb, point.plural);
+            let class = format!("{} {disturbance}", kinds.kind(point));
             all.push((hasher.finish(), class, (disturbance, point.clone())));
         }
     }
@@ -96,11 +99,46 @@ pub fn candidates(points: &[Point], seed: u64, profile: FaultProfile) -> Candida
     Candidates { plans, left_out }
 }
 
+/// The kinds of points: plans of each kind and fault have their turns.
+struct Kinds<'p>(BTreeMap<(&'p str, &'p str), BTreeSet<&'p str>>);
+
+impl<'p> Kinds<'p> {
+    fn new(points: &'p [Point]) -> Self {
+        let mut names: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+        for point in points {
+            names.entry((&point.verb, &point.plural)).or_default().insert(object_of(point));
+        }
+        Self(names)
+    }
+
+    /// Returns the kind of a point. Objects of which there are few have kinds of their own: each has a purpose, as the
+    /// certificates and the settings of a program have, while one of many is like the others.
+    fn kind(&self, point: &Point) -> String {
+        let subresource = point.subresource.as_deref().unwrap_or_default();
+        let about = match point.point().site {
+            Site::Event => point.about.as_str(),
+            _ if self.has_few(point) => object_of(point),
+            _ => "",
+        };
+        format!("{} {} {subresource} {about}", point.verb, point.plural)
+    }
+
+    fn has_few(&self, point: &Point) -> bool {
+        self.0.get(&(&*point.verb, &*point.plural)).is_some_and(|names| names.len() <= FEW)
+    }
+}
+
+/// Returns the name of the object that a request is about; that of a creation is not in its point.
+fn object_of(point: &Point) -> &str {
+    if point.name.is_empty() { &point.about } else { &point.name }
+}
+
 /// Returns true for a crash, an error, a lost reply and another client's change at a write, and for events that come
 /// late or are lost.
 fn is_likely(disturbance: Disturbance, point: &Point) -> bool {
     const AT_WRITES: [&str; 7] = ["crash-before", "crash-after", "lost-reply", "500", "409", "touch", "recreated"];
-    const AT_EVENTS: [&str; 3] = ["hold-30s", "relist-30s", "stale-restart-30s"];
+    const AT_EVENTS: [&str; 5] =
+        ["hold-30s", "relist-30s", "stale-restart-30s", "time-travel-30s", "time-travel-across"];
     match point.point().site {
         Site::Request(Verb::Post | Verb::Put | Verb::Patch | Verb::Delete) => AT_WRITES.contains(&disturbance.name()),
         Site::Event => AT_EVENTS.contains(&disturbance.name()),
@@ -211,6 +249,42 @@ mod tests {
             let order: Vec<u32> = of_kind.map(|(_, point)| point.occurrence).take(3).collect();
             assert_eq!(order, [1, 9, 5]);
         }
+    }
+
+    #[test]
+    fn each_of_a_few_objects_has_its_turn() {
+        let about = |count: u32| -> Vec<Point> {
+            let made = |number: u32| Point {
+                verb: "POST".to_owned(),
+                name: String::new(),
+                about: format!("o{number}"),
+                ..point("POST", number, number as usize)
+            };
+            let other = Point { plural: "services".to_owned(), ..made(90) };
+            (1..=count).map(made).chain([other]).collect()
+        };
+        // Returns the turn of the service, which is alone of its kind, or comes after all pods.
+        let before = |count: u32| {
+            let found = candidates(&about(count), 1, FaultProfile::All);
+            let of_kind: Vec<&PlannedFault> =
+                found.plans.iter().filter(|(fault, _)| fault.name() == "crash-after").collect();
+            of_kind.iter().rposition(|(_, point)| point.plural == "services").expect("it has a turn")
+        };
+        let objects = about(8);
+        let kinds = Kinds::new(&objects);
+        assert_ne!(kinds.kind(&objects[0]), kinds.kind(&objects[1]));
+        let objects = about(9);
+        let kinds = Kinds::new(&objects);
+        assert_eq!(kinds.kind(&objects[0]), kinds.kind(&objects[1]));
+        assert!(before(9) <= 1, "of many pods one comes before the service at most");
+    }
+
+    #[test]
+    fn events_have_turns_by_their_makers() {
+        let event = |about: &str| Point { about: about.to_owned(), ..point("EVENT", 1, 1) };
+        let objects = [event("changed by a step"), event("gone by the program")];
+        let kinds = Kinds::new(&objects);
+        assert_ne!(kinds.kind(&objects[0]), kinds.kind(&objects[1]));
     }
 
     #[test]

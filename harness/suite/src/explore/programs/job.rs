@@ -67,6 +67,9 @@ pub struct WorkerJob {
     /// Steps that come later than in the scenario.
     #[serde(default)]
     pub delay: Option<StepDelay>,
+    /// Steps that come at once.
+    #[serde(default)]
+    pub merge: Option<StepMerge>,
     /// Length of the window in which a converged program must be quiet, in milliseconds.
     pub quiet: u64,
     /// Time that the program gets after a fresh start at the end, in milliseconds.
@@ -82,6 +85,19 @@ pub struct StepDelay {
     pub after: u64,
     /// The delay.
     pub by: u64,
+}
+
+/// Steps of a scenario, by their indexes, that come at once: those before the last one at its time; or those after the
+/// first one at its time, and ahead of it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepMerge {
+    /// The first of the steps.
+    pub first: usize,
+    /// The last of them.
+    pub last: usize,
+    /// True if the later ones come ahead of the first.
+    pub ahead: bool,
 }
 
 /// A [`FaultPoint`] as a document.
@@ -117,6 +133,10 @@ pub struct Point {
     /// True for the renewal of a lock of the program's leader.
     #[serde(default)]
     pub lock: bool,
+    /// The thing that it is about: the object that a creation made, or the kind of a change with who made it. It
+    /// decides about the order of plans alone.
+    #[serde(default)]
+    pub about: String,
 }
 
 /// Returns milliseconds.
@@ -154,6 +174,7 @@ impl Point {
             before,
             after,
             lock: false,
+            about: String::new(),
         }
     }
 
@@ -282,6 +303,10 @@ pub struct Facts {
     pub blind: Vec<Blind>,
     /// Updates of the main resource that changed a status which has a subresource, or tried to.
     pub by_update: Vec<String>,
+    /// Objects that are left or missing if a watch skips the state between two updates, with what happens; in runs
+    /// without faults.
+    #[serde(default)]
+    pub skipped: BTreeMap<String, String>,
     /// Faults of the plan that no request met.
     pub idle_faults: Vec<String>,
     /// True if the run was over before its last checkpoint.
@@ -302,6 +327,9 @@ pub struct Facts {
 pub struct Deletion {
     /// Time of the first request in milliseconds.
     pub at: u64,
+    /// Time of the last step of the scenario until then, in milliseconds.
+    #[serde(default)]
+    pub step: u64,
     /// The first request.
     pub request: String,
     /// Number of requests that took effect, with the last of them.

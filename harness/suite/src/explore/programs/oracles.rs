@@ -12,7 +12,7 @@ use super::reference::Reference;
 use super::state::{LEFT, MISSING, StateDifference, Volatile};
 
 /// The oracles, with what each promises.
-pub const ORACLES: [(&str, &str); 15] = [
+pub const ORACLES: [(&str, &str); 16] = [
     (ALIVE, "the program neither panics nor ends, nor does its run hang"),
     (END_STATE, "the objects at the end are those of the run without the fault"),
     (FRESH, "a program that starts on the final state changes nothing"),
@@ -28,8 +28,11 @@ pub const ORACLES: [(&str, &str); 15] = [
     ("blind", "no object is deleted or overwritten of which the program had not seen the present state"),
     (DELETES, "no object is deleted that the program leaves alone, or deletes later or less often, without the fault"),
     ("writes", "no object is written far more often than without the fault"),
+    (HISTORY, "the objects at the end do not depend on states that a watch may skip, in the run without faults"),
 ];
 
+/// The oracle of states that a watch may skip.
+const HISTORY: &str = "history";
 /// The oracle of deletions.
 const DELETES: &str = "deletes";
 /// Most equal requests within a second.
@@ -40,6 +43,8 @@ const BUSY: usize = 300;
 const MORE_WRITES: usize = 20;
 /// Time by which a deletion comes before that of the run without faults, in milliseconds, from which on it is early.
 const EARLY: u64 = 1000;
+/// The same for deletions after the step that led to them, in milliseconds: the longest round of a program that polls.
+const ROUND: u64 = 15_000;
 /// Updates without a change that are one too many.
 const IDLE_UPDATES: usize = 3;
 
@@ -50,6 +55,11 @@ pub fn judge_alone(facts: &Facts) -> Vec<Breach> {
     found.extend(refused(facts));
     found.extend(idle_updates(facts));
     found.extend(at_the_end(facts));
+    for (object, why) in &facts.skipped {
+        let text = format!("{object}: {why}");
+        let expected = json!({ "quiet": true });
+        found.push(of_object(HISTORY, object, "depends on a skipped state", facts, text, &expected));
+    }
     found
 }
 
@@ -279,7 +289,7 @@ fn more_deletions(volatile: &Volatile, without: &Facts, facts: &Facts) -> Vec<Br
             return None;
         }
         let usual = without.deleted.get(object);
-        let is_early = usual.is_none_or(|usual| deletion.at + EARLY < usual.at);
+        let is_early = usual.is_none_or(|usual| is_early(deletion.at, usual));
         let is_repeated = usual.is_some_and(|usual| deletion.effective.0 > usual.effective.0);
         let text = match usual {
             None => format!("{}: without the fault the program never deletes it", deletion.request),
@@ -296,6 +306,13 @@ fn more_deletions(volatile: &Volatile, without: &Facts, facts: &Facts) -> Vec<Br
         Some(of_object(DELETES, object, "deleted", facts, text, &json!({ "exists": target(object) })))
     };
     facts.deleted.iter().filter_map(breach).collect()
+}
+
+/// Returns true for a deletion long before that of the run without faults, which may be part of a loop: a program that
+/// started again at another time answers a step sooner, but not before it.
+fn is_early(at: u64, usual: &Deletion) -> bool {
+    let tolerance = if at >= usual.step { ROUND } else { EARLY };
+    at + tolerance < usual.at
 }
 
 /// Returns objects that are written far more often than without the fault.
@@ -322,4 +339,25 @@ fn more_writes(without: &Facts, facts: &Facts) -> Vec<Breach> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::another_round(56_000, 60_000, 50_000, false)]
+    #[case::before_the_step(49_000, 60_000, 50_000, true)]
+    #[case::without_the_countdown(51_000, 110_000, 50_000, true)]
+    #[case::later(61_000, 60_000, 50_000, false)]
+    fn deletions_may_come_a_round_earlier(
+        #[case] at: u64,
+        #[case] usual: u64,
+        #[case] step: u64,
+        #[case] expected: bool,
+    ) {
+        assert_eq!(is_early(at, &Deletion { at: usual, step, ..Deletion::default() }), expected);
+    }
 }

@@ -7,7 +7,7 @@ use plumbline::explore::faults::Disturbance;
 use plumbline::explore::faults::inject::RESTART_AFTER;
 use plumbline::fixture::{Action, Control, Fixture, Step, StepKind, Traffic};
 
-use super::job::{PlannedFault, StepDelay, WorkerJob};
+use super::job::{PlannedFault, StepDelay, StepMerge, WorkerJob};
 use crate::explore::run::script::Builder;
 
 /// A fixture to run, and the places of its parts.
@@ -86,6 +86,9 @@ pub fn calm(fixture: &Fixture) -> Fixture {
 #[must_use]
 pub fn script(fixture: &Fixture, job: &WorkerJob, faults: &[PlannedFault]) -> ProgramScript {
     let mut fixture = if job.own_faults { fixture.clone() } else { calm(fixture) };
+    if let Some(merge) = job.merge {
+        merge_steps(&mut fixture.steps, merge);
+    }
     if let Some(StepDelay { after, by }) = job.delay {
         let late = |step: &&mut Step| step.at > Duration::from_millis(after);
         fixture.steps.iter_mut().filter(late).for_each(|step| step.delay(Duration::from_millis(by)));
@@ -132,6 +135,25 @@ pub fn script(fixture: &Fixture, job: &WorkerJob, faults: &[PlannedFault]) -> Pr
     ProgramScript { fixture, checkpoints, converged, quiet, later }
 }
 
+/// Lets steps come at once, without the program acting between them.
+fn merge_steps(steps: &mut Vec<Step>, StepMerge { first, last, ahead }: StepMerge) {
+    if first >= last || last >= steps.len() {
+        return;
+    }
+    let mut merged: Vec<Step> = steps.drain(first..=last).collect();
+    let at = if ahead { merged[0].at } else { merged[merged.len() - 1].at };
+    if ahead {
+        merged.rotate_left(1);
+    }
+    let Some(mut together) = merged.pop() else { return };
+    if let StepKind::Do { actions, .. } = &mut together.kind {
+        let before = merged.iter().flat_map(plumbline::fixture::parse::step_actions).cloned();
+        *actions = before.chain(std::mem::take(actions)).collect();
+    }
+    together.at = at;
+    steps.insert(first, together);
+}
+
 #[cfg(test)]
 mod tests {
     use std::path::Path;
@@ -149,6 +171,29 @@ mod tests {
         let script = script(&fixture, &WorkerJob { delay, checkpoints: vec![1_000], ..WorkerJob::default() }, &[]);
         let times: Vec<u64> = script.fixture.steps.iter().map(|step| step.at.as_secs()).collect();
         assert_eq!(times, [5, 5, 67, 67, 68, 68, 68, 68]);
+    }
+
+    #[test]
+    fn steps_come_at_once() {
+        let text =
+            "steps:\n- { at: 5s, delete: nodes/a }\n- { at: 7s, delete: nodes/b }\n- { at: 9s, delete: nodes/c }\n";
+        let fixture = parse::scenario(Path::new("a.yaml"), text, Resources::default()).expect("a scenario");
+        let merged = |first, last, ahead| {
+            let mut steps = fixture.steps.clone();
+            merge_steps(&mut steps, StepMerge { first, last, ahead });
+            let names = |step: &Step| -> Vec<String> {
+                let target = |action: &Action| match action {
+                    Action::Request(request) => request.target.name.clone(),
+                    _ => String::new(),
+                };
+                parse::step_actions(step).iter().map(target).collect()
+            };
+            steps.iter().map(|step| (step.at.as_secs(), names(step).concat())).collect::<Vec<_>>()
+        };
+        let text = |steps: &[(u64, &str)]| steps.iter().map(|(at, name)| (*at, (*name).to_owned())).collect::<Vec<_>>();
+        assert_eq!(merged(1, 2, false), text(&[(5, "a"), (9, "bc")]));
+        assert_eq!(merged(0, 2, true), text(&[(5, "bca")]));
+        assert_eq!(merged(1, 3, false).len(), 3, "there is no such step");
     }
 
     #[test]

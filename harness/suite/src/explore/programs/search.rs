@@ -9,34 +9,22 @@ use std::time::Duration;
 use plumbline::explore::breach::{Breach, END_STATE};
 use plumbline::explore::faults::plan::{FaultPlan, Token};
 use plumbline::explore::findings::Findings;
-use plumbline::fixture::Fixture;
 use plumbline::time::Stopwatch;
 
 use super::candidates::{Candidates, FaultProfile, candidates, pairs};
 use super::coverage::FaultCoverage;
-use super::job::{EndingKind, ExploredProgram, Facts, PlannedFault, Scenario, StepDelay, WorkerJob, millis};
+use super::delayed::Delayed;
+use super::history;
+use super::job::{EndingKind, Facts, PlannedFault, WorkerJob};
 use super::launch::Launcher;
 use super::oracles;
 use super::reference::{Reference, ReferenceError};
 use super::rights::UsedRights;
-use super::script::has_faults;
-use super::state::Expected;
-use super::worker;
+use super::subject::ScenarioSubject;
 use crate::explore::search::runs::UnknownPoint;
 use crate::explore::search::{Progress, Strategy};
 use crate::process::signals;
 use crate::runner::isolate::{self, JobOutcome, JobTimer};
-
-/// Virtual times after the last step and the last fault at which a run may be over, in milliseconds.
-const CHECKPOINTS: [u64; 4] = [30_000, 120_000, 600_000, 1_800_000];
-/// Length of the quiet window.
-const QUIET: u64 = 600_000;
-/// Time after a fresh start.
-const FRESH: u64 = 300_000;
-/// Delay of the steps after a fault that gives the program time to recover first.
-const RECOVERY: u64 = 3_600_000;
-/// Number of plans of a breach that are tried with this delay.
-const MOST_DELAYED: u32 = 8;
 
 /// Number of plans of a kind that are tried without the steps that may have mended what they led to.
 const MOST_STRAYS: u32 = 2;
@@ -72,17 +60,6 @@ pub struct ProgramOptions {
     pub references: usize,
     /// Oracles that do not judge.
     pub without: BTreeSet<String>,
-}
-
-/// A scenario to explore.
-#[derive(Debug, Clone)]
-pub struct ScenarioSubject {
-    /// The program.
-    pub program: ExploredProgram,
-    /// The scenario.
-    pub scenario: Scenario,
-    /// The scenario, parsed.
-    pub fixture: Fixture,
 }
 
 /// A finding's run, for the report.
@@ -142,40 +119,6 @@ pub fn token(scenario: &str, plan: &[PlannedFault]) -> Token {
     Token { fixture: scenario.to_owned(), faults }
 }
 
-impl ScenarioSubject {
-    /// Returns the job of a plan. With `expected` the run may end early.
-    #[must_use]
-    pub fn job(&self, plan: &[PlannedFault], reference: Option<&Reference>, own_faults: bool) -> WorkerJob {
-        WorkerJob {
-            program: self.program.clone(),
-            scenario: self.scenario.clone(),
-            faults: plan.iter().map(|(fault, point)| (fault.name().to_owned(), point.clone())).collect(),
-            own_faults,
-            expected: reference.map(|reference| reference.expected.clone()),
-            delay: None,
-            checkpoints: CHECKPOINTS.to_vec(),
-            quiet: QUIET,
-            fresh: FRESH,
-            logs: std::path::PathBuf::new(),
-        }
-    }
-
-    /// Returns the scenario up to a step.
-    ///
-    /// # Errors
-    ///
-    /// All problems of its text.
-    pub fn beginning(&self, steps: usize) -> Result<Self, plumbline::fixture::Problems> {
-        subject(&self.program, Scenario { steps: Some(steps), ..self.scenario.clone() })
-    }
-
-    /// Returns true if the scenario brings faults of its own.
-    #[must_use]
-    pub fn has_own_faults(&self) -> bool {
-        has_faults(&self.fixture)
-    }
-}
-
 /// Runs the scenario without faults.
 ///
 /// # Errors
@@ -215,7 +158,10 @@ pub fn watched_reference(
             true
         },
     );
-    Reference::new(runs.into_iter().flatten().collect(), options.runs_alike, !options.without.contains("quiet"))
+    let is_quiet = !options.without.contains("quiet");
+    let mut reference = Reference::new(runs.into_iter().flatten().collect(), options.runs_alike, is_quiet)?;
+    reference.facts.skipped = history::skipped(subject, launcher, &reference);
+    Ok(reference)
 }
 
 /// Makes runs, so many at a time; `job` makes the job of each. `done` gets its facts and returns whether to go on.
@@ -391,7 +337,7 @@ impl Explored {
         let breaches: Vec<Breach> = counted(oracles::judge(reference, facts), options).collect();
         self.note_stray(plan, facts, &breaches);
         for breach in breaches {
-            if delayed.confirms(reference, plan, &breach) {
+            if delayed.confirms(reference, plan, (&breach, facts)) {
                 self.add(&token, plan, &breach, facts);
             }
         }
@@ -444,56 +390,6 @@ impl Explored {
     }
 }
 
-/// Runs whose steps after the fault come an hour later. A program that is cut off while a step happens need not do what
-/// the step before it asked for, so that another end is right; with the delay it has the time.
-#[derive(Debug)]
-pub struct Delayed<'a> {
-    subject: &'a ScenarioSubject,
-    launcher: &'a Launcher,
-    /// The runs without faults by the time after which steps are delayed.
-    references: BTreeMap<StepDelay, Reference>,
-    /// Number of plans that were tried for each breach.
-    tried: BTreeMap<String, u32>,
-}
-
-impl<'a> Delayed<'a> {
-    /// Makes the runs of a scenario.
-    #[must_use]
-    pub fn new(subject: &'a ScenarioSubject, launcher: &'a Launcher) -> Self {
-        Self { subject, launcher, references: BTreeMap::new(), tried: BTreeMap::new() }
-    }
-
-    /// Returns true unless a breach of this plan is only that the program had no time between the fault and the next
-    /// step.
-    pub fn confirms(&mut self, reference: &Reference, plan: &[PlannedFault], breach: &Breach) -> bool {
-        let Some(delay) = self.delay(plan).filter(|_| oracles::depends_on_steps(breach)) else { return true };
-        let tried = self.tried.entry(breach.fingerprint()).or_default();
-        *tried += 1;
-        if *tried > MOST_DELAYED {
-            return false;
-        }
-        let job = |plan: &[PlannedFault], expected: Option<&Reference>| WorkerJob {
-            delay: Some(delay),
-            ..self.subject.job(plan, expected, false)
-        };
-        let without = self.references.entry(delay).or_insert_with(|| {
-            let facts = self.launcher.run(0, job(&[], None));
-            let before = facts.before.clone();
-            let expected = Expected { state: facts.state.clone(), before, ..reference.expected.clone() };
-            Reference { facts, expected, ..reference.clone() }
-        });
-        let facts = self.launcher.run(0, job(plan, Some(without)));
-        oracles::judge(without, &facts).iter().any(|other| other.fingerprint() == breach.fingerprint())
-    }
-
-    /// Returns the delay of the steps after the first fault of a plan; `None` if there are none.
-    fn delay(&self, plan: &[PlannedFault]) -> Option<StepDelay> {
-        let after = plan.iter().map(|(_, point)| point.at).min()?;
-        let mut steps = self.subject.fixture.steps.iter();
-        steps.any(|step| millis(step.at) > after).then_some(StepDelay { after, by: RECOVERY })
-    }
-}
-
 /// Returns a plan as findings have it.
 fn plan_of(scenario: &str, plan: &[PlannedFault]) -> FaultPlan {
     FaultPlan {
@@ -525,14 +421,4 @@ pub fn run(
 ) -> Facts {
     let own = plan.is_empty() && subject.has_own_faults();
     launcher.run(0, subject.job(plan, reference, own))
-}
-
-/// Reads a scenario for this program.
-///
-/// # Errors
-///
-/// All problems of its text.
-pub fn subject(program: &ExploredProgram, scenario: Scenario) -> Result<ScenarioSubject, plumbline::fixture::Problems> {
-    let fixture = worker::fixture(&scenario)?;
-    Ok(ScenarioSubject { program: program.clone(), scenario, fixture })
 }

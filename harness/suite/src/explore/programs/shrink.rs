@@ -10,10 +10,12 @@ use plumbline::fixture::{fault_words, time_text, yaml};
 use plumbline::time::Stopwatch;
 use serde_json::{Map, Value, json};
 
+use super::delayed::Delayed;
 use super::job::{PlannedFault, Scenario};
 use super::launch::Launcher;
 use super::oracles;
-use super::search::{Delayed, ProgramOptions, ScenarioSubject, reference, resolve, subject};
+use super::search::{ProgramOptions, reference, resolve};
+use super::subject::{ScenarioSubject, subject};
 use crate::explore::findings::fixture_text::to_yaml;
 use crate::explore::findings::shrink::{Case, TIMES, places_in, prepend, remove, step_of, steps_in_order, timed_step};
 use crate::process::signals;
@@ -107,7 +109,7 @@ impl ScenarioShrinker<'_> {
         let facts = self.launcher.run(0, candidate.job(&plan, Some(&without), false));
         let breaches = oracles::judge(&without, &facts);
         let breach = self.found(&breaches)?;
-        Delayed::new(&candidate, self.launcher).confirms(&without, &plan, breach).then_some(plan)
+        Delayed::new(&candidate, self.launcher).confirms(&without, &plan, (breach, &facts)).then_some(plan)
     }
 
     fn found<'b>(&self, breaches: &'b [Breach]) -> Option<&'b Breach> {

@@ -75,6 +75,12 @@ pub struct StateDifference {
 }
 
 impl StateDifference {
+    /// Returns true if the object is left or missing.
+    #[must_use]
+    pub fn is_about_existence(&self) -> bool {
+        [LEFT, MISSING].contains(&self.kind.as_str())
+    }
+
     /// Returns the resource of the object.
     #[must_use]
     pub fn resource(&self) -> &str {
@@ -187,7 +193,9 @@ impl EndState {
     #[must_use]
     pub fn differences(&self, found: &Self, volatile: &Volatile) -> Vec<StateDifference> {
         let keys: BTreeSet<&String> = self.objects.keys().chain(found.objects.keys()).collect();
-        let keys = keys.into_iter().filter(|key| !volatile.contains(*key));
+        let families: BTreeSet<&str> = volatile.iter().filter_map(|name| family(name)).collect();
+        let is_volatile = |key: &str| volatile.contains(key) || family(key).is_some_and(|name| families.contains(name));
+        let keys = keys.into_iter().filter(|key| !is_volatile(key));
         let differs = |key: &String| {
             let difference = |kind: &str, text: &str| {
                 let object = key.clone();
@@ -242,6 +250,18 @@ pub fn key(resource: &str, namespace: Option<&str>, name: &str) -> String {
         Some(namespace) => format!("{resource} {namespace}/{name}"),
         None => format!("{resource} {name}"),
     }
+}
+
+/// Returns the name of an object without the hash at its end, as revisions of workloads have it: the next run may have
+/// another one. `None` for fields, and for names without a hash.
+pub(super) fn family(key: &str) -> Option<&str> {
+    const SHORTEST: usize = 8;
+    let (_, name) = key.rsplit_once('/')?;
+    let (_, hash) = name.rsplit_once('-')?;
+    let is_hash = hash.len() >= SHORTEST
+        && hash.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+        && hash.bytes().any(|byte| byte.is_ascii_digit());
+    is_hash.then(|| &key[..key.len() - hash.len()])
 }
 
 /// Replaces random names wherever they are whole texts.
@@ -331,6 +351,19 @@ mod tests {
             .map(|found| found.object + " " + &found.kind)
             .collect();
         assert_eq!(found, ["pods default/web-(random) #2 is missing"]);
+    }
+
+    #[test]
+    fn hashes_of_random_content_do_not_count() {
+        let revision = |hash: &str| {
+            let name = format!("web-{hash}");
+            state(&[(&name, json!({"data": 1}))])
+        };
+        let mut volatile = Volatile::new();
+        let one = revision("5fb849b9b4");
+        one.learn(&revision("7c6bd4cc9d"), &mut volatile);
+        assert!(one.differences(&revision("648b5f587f"), &volatile).is_empty());
+        assert_eq!(one.differences(&revision("2"), &volatile).len(), 1, "a number is no hash");
     }
 
     #[test]

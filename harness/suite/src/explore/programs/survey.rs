@@ -92,7 +92,7 @@ fn changes(entries: &[TranscriptEntry]) -> impl Iterator<Item = &Change> {
     })
 }
 
-fn locks(entries: &[TranscriptEntry], expected: Option<&Expected>) -> Locks {
+pub(super) fn locks(entries: &[TranscriptEntry], expected: Option<&Expected>) -> Locks {
     Locks::new(entries, expected.map(|expected| &expected.locks))
 }
 
@@ -168,7 +168,7 @@ pub(super) fn survey(
         if over_at.is_none() {
             facts.fresh = written(quiet, entries.len());
         }
-        facts.deleted = deleted(until, (&random, &locks));
+        facts.deleted = deleted(until, &step_times(&script.fixture), (&random, &locks));
         follow(&mut facts, record, until, deliveries);
         facts.locks.clone_from(locks.names());
         facts.finalizers = finalizers;
@@ -201,8 +201,10 @@ fn before_steps(
 /// Returns the objects that the program deleted, with the requests.
 fn deleted(
     entries: &[TranscriptEntry],
+    steps: &[Duration],
     (random, locks): (&BTreeMap<String, String>, &Locks),
 ) -> BTreeMap<String, Deletion> {
+    let step = |at: Duration| millis(steps.iter().copied().filter(|step| *step <= at).max().unwrap_or_default());
     let requests = entries.iter().filter_map(|entry| match &entry.what {
         EntryKind::Request(exchange) if entry.actor().is_subject() && exchange.request.verb == "delete" => {
             Some((entry, exchange))
@@ -220,9 +222,9 @@ fn deleted(
         let Some(name) = request.name.as_deref() else { continue };
         let name = random.get(name).map_or(name, String::as_str);
         let text = line(entry, exchange);
-        let deletion = found
-            .entry(key(&request.resource, request.namespace.as_deref(), name))
-            .or_insert_with(|| Deletion { at: millis(entry.at), request: text.clone(), ..Deletion::default() });
+        let deletion = found.entry(key(&request.resource, request.namespace.as_deref(), name)).or_insert_with(|| {
+            Deletion { at: millis(entry.at), step: step(entry.at), request: text.clone(), ..Deletion::default() }
+        });
         if change_of(entries, entry.seq).is_some_and(|(_, change)| !is_idle(change)) {
             deletion.effective = (deletion.effective.0 + 1, text);
         }
@@ -238,7 +240,7 @@ fn described(entry: &TranscriptEntry) -> Option<String> {
 }
 
 /// Returns true for requests of the program, but not for watches and those about locks.
-fn is_work(entry: &TranscriptEntry, locks: &Locks) -> bool {
+pub(super) fn is_work(entry: &TranscriptEntry, locks: &Locks) -> bool {
     let EntryKind::Request(exchange) = &entry.what else { return false };
     entry.actor().is_subject() && exchange.request.verb != "watch" && !locks.has_request(&exchange.request)
 }
@@ -540,6 +542,7 @@ fn found_points(
     let mut occurrences: BTreeMap<String, u32> = BTreeMap::new();
     let mut all = Vec::with_capacity(found.len());
     for (mut point, around) in found.into_iter().zip(moments) {
+        let about = about(&point, entries, random);
         if let Some(stable) = random.get(&point.target.name) {
             point.target.name = stable.replace("(random)", "*");
         }
@@ -548,9 +551,35 @@ fn found_points(
         *count += 1;
         point.occurrence = *count;
         let lock = is_lock(&point);
-        all.push(Point { lock, ..Point::new(&point, around) });
+        all.push(Point { lock, about, ..Point::new(&point, around) });
     }
     all
+}
+
+/// Returns the name of the object that a creation made, or the kind of a change and who made it.
+fn about(point: &FaultPoint, entries: &[TranscriptEntry], random: &BTreeMap<String, String>) -> String {
+    match (point.site, entries.get(point.seq).map(|entry| &entry.what)) {
+        (Site::Request(Verb::Post), _) => {
+            let name = change_of(entries, point.seq).map(|(_, change)| change.name.as_str()).unwrap_or_default();
+            random.get(name).map_or(name, String::as_str).to_owned()
+        }
+        (Site::Event, Some(EntryKind::Change(change))) => {
+            let is_going = |object: Option<&RecordedJson>| object.is_none_or(|object| metadata::is_terminating(object));
+            let kind = match (&change.old, &change.new) {
+                (None, _) => "created",
+                (_, None) => "gone",
+                (old, new) if is_going(new.as_ref()) && !is_going(old.as_ref()) => "deleted",
+                _ => "changed",
+            };
+            let by = match entries[point.seq].actor() {
+                Actor::User => "a step",
+                actor if actor.is_subject() => "the program",
+                _ => "others",
+            };
+            format!("{kind} by {by}")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Returns the number of changes before each point, and after it took effect. Requests that change nothing do not

@@ -12,10 +12,11 @@ use plumbline::world::server_resources;
 
 use super::job::{Ending, EndingKind, Facts, Scenario, WorkerJob};
 use super::script::{self, ProgramScript};
-use super::survey;
+use super::{loops, survey};
 use crate::cluster::{Around, AroundError, Role, ServedCluster};
 use crate::runner::drive::{self, RunContext};
 use crate::runner::isolate::JobTimer;
+use crate::runner::next::NextStep;
 use crate::runner::{RunError, RunRecorder, StartLimit};
 use crate::subject::command::Command;
 
@@ -27,6 +28,10 @@ pub const BEGINNING: char = '~';
 
 /// Virtual time without a write before a checkpoint.
 const CALM: Duration = Duration::from_secs(20);
+
+/// Time after the first checkpoint from which on a run whose program goes round in a loop is shortened, and the length
+/// of its windows then.
+const LEAST: Duration = Duration::from_secs(90);
 
 /// A reason for which a worker has no facts.
 #[derive(Debug, thiserror::Error)]
@@ -120,12 +125,16 @@ fn drive_and_survey(job: &WorkerJob, cluster: &ServedCluster, subject: &Command,
     let starts = StartLimit::new(1);
     let timer = JobTimer::default();
     let over_at = Cell::new(None);
+    let saved = Cell::new(Duration::ZERO);
+    let time = |step: usize| script.fixture.steps.get(step).map(|step| step.at).unwrap_or_default();
     let until = |step: usize| {
-        let Some(expected) = job.expected.as_ref().filter(|_| script.checkpoints.contains(&step)) else { return false };
-        let at = script.fixture.steps.get(step).map(|step| step.at).unwrap_or_default();
+        let Some(expected) = job.expected.as_ref() else { return NextStep::AT_ITS_TIME };
+        let at = time(step).saturating_sub(saved.get());
+        let is_checkpoint = script.checkpoints.contains(&step);
         let is_over = recorder.update(|record| {
             let transcript = record.transcript.clone();
-            record.exits.is_empty()
+            is_checkpoint
+                && record.exits.is_empty()
                 && transcript.with(|entries| {
                     survey::is_calm(entries, at.saturating_sub(CALM), expected)
                         && expected.matches(&survey::state(record, entries, Some(expected)))
@@ -133,8 +142,20 @@ fn drive_and_survey(job: &WorkerJob, cluster: &ServedCluster, subject: &Command,
         });
         if is_over {
             over_at.set(Some(step));
+            return NextStep::None;
         }
-        is_over
+        // The run goes on to show the end that another one has; a loop shows it soon.
+        let next = time(step + 1).saturating_sub(time(step));
+        let is_window = is_checkpoint || step >= script.converged;
+        let loops =
+            || recorder.update(|record| record.transcript.with(|entries| loops::goes_round(entries, at, expected)));
+        if !is_window || at.saturating_sub(time(script.checkpoints[0])) < LEAST || next <= LEAST || !loops() {
+            return NextStep::AT_ITS_TIME;
+        }
+        let kept = if step < script.converged { Duration::ZERO } else { LEAST };
+        let by = next.saturating_sub(kept);
+        saved.set(saved.get() + by);
+        NextStep::Sooner(by)
     };
     let context = RunContext { cluster, subject, starts: &starts, timer: &timer, until: Some(&until) };
     if let Err(error) = drive::run(&script.fixture, context, &recorder) {

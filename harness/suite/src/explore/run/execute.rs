@@ -6,6 +6,7 @@ use plumbline::transcript::render::{render, to_text};
 use super::script::Script;
 use crate::runner::drive::{self, RunContext};
 use crate::runner::isolate::JobTimer;
+use crate::runner::next::NextStep;
 use crate::runner::suite::TestBed;
 use crate::runner::{RunError, RunRecord, RunRecorder, StartLimit};
 
@@ -20,7 +21,10 @@ pub fn execute_until(test_bed: &TestBed, script: &Script, is_over: impl Fn(&RunR
     let recorder = RunRecorder::default();
     let starts = StartLimit::new(1);
     let timer = JobTimer::default();
-    let until = |step: usize| step == script.quiet && recorder.update(|record| is_over(record));
+    let until = |step: usize| {
+        let is_over = step == script.quiet && recorder.update(|record| is_over(record));
+        if is_over { NextStep::None } else { NextStep::AT_ITS_TIME }
+    };
     let context = RunContext {
         cluster: &*test_bed.cluster,
         subject: &*test_bed.subject,
