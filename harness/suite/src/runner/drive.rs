@@ -227,10 +227,9 @@ impl<'a> FixtureRun<'a> {
             }
             let length = self.sandbox.transcript().len();
             self.recorder.update(|record| record.marks.push(length));
-            match self.until.map_or(NextStep::AT_ITS_TIME, |next| next(index)) {
-                NextStep::Sooner(by) => sooner += by,
-                NextStep::None => return Ok(()),
-            }
+            let next = self.until.map_or(NextStep::AT_ITS_TIME, |next| next(index));
+            let NextStep::Sooner(by) = next else { return Ok(()) };
+            sooner += by;
         }
         if let Some(patience) = self.mode.patience() {
             let end = self.clock.elapsed();
