@@ -398,13 +398,13 @@ impl ApiServer {
         bound && exists("serviceaccounts", &claims.namespace, &claims.account, &claims.uid)
     }
 
-    /// Returns false for a request with the token of an account that is gone, or with one of another server. The
-    /// listener has checked other credentials. Needs no clock.
+    /// Returns false for a request with the token of an account that is gone, or with one for another audience or of
+    /// another server. The listener has checked other credentials. Needs no clock.
     pub(crate) fn holds_present_token(&self, request: &ApiRequest) -> bool {
         let token = token_of(request);
         request.certificate.is_some()
             || !token.contains('.')
-            || self.shared.tokens.read(token).is_some_and(|claims| self.are_present(&claims))
+            || self.shared.tokens.read(token).is_some_and(|claims| claims.is_for_server() && self.are_present(&claims))
     }
 
     /// Returns true if this server signed the service account token, which may have expired. Needs no clock.

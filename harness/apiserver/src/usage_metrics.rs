@@ -146,8 +146,10 @@ impl Figures {
         if pod["status"]["phase"] != "Running" {
             return None;
         }
-        let containers: Vec<Value> = array_field(&pod["spec"], "containers")
-            .iter()
+        let sidecars =
+            array_field(&pod["spec"], "initContainers").iter().filter(|one| one["restartPolicy"] == "Always");
+        let containers: Vec<Value> = sidecars
+            .chain(array_field(&pod["spec"], "containers"))
             .filter_map(|container| {
                 let name = str_field(container, "name");
                 let usage = usage(container_annotation(&pod, USAGE, name)?)?;

@@ -22,7 +22,7 @@ use crate::json::fields::str_field;
 use crate::json::{Value, json};
 use token_key::TokenKey;
 
-/// Issuer and only audience of the tokens.
+/// Issuer of the tokens, and the only audience of this server.
 pub(crate) const ISSUER: &str = "https://kubernetes.default.svc";
 
 /// The `extra` key that identifies the token of a request, as upstream.
@@ -52,6 +52,12 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
+    /// Returns true if the token is for this server: it has an audience of it (`AuthenticateToken` in
+    /// `pkg/serviceaccount/jwt.go`).
+    pub(crate) fn is_for_server(&self) -> bool {
+        self.audiences.iter().any(|audience| audience == ISSUER)
+    }
+
     /// Returns the user that the token authenticates.
     pub(crate) fn user(&self) -> UserInfo {
         let Self { namespace, account, .. } = self;

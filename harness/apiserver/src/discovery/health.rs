@@ -10,7 +10,7 @@ use crate::request::Reply;
 
 const FIRST: &[&str] = &["ping", "log"];
 const LIVE: &[&str] = &["loopback-serving-certificate", "etcd"];
-const READY: &[&str] = &["informer-sync"];
+const READY: &[&str] = &["etcd", "etcd-readiness", "informer-sync"];
 const HOOKS: &[&str] = &[
     "poststarthook/start-apiserver-admission-initializer",
     "poststarthook/generic-apiserver-start-informers",
@@ -108,7 +108,7 @@ mod tests {
     #[case(
         "readyz",
         "verbose",
-        "[+]ping ok\n[+]log ok\n[+]informer-sync ok\n",
+        "[+]ping ok\n[+]log ok\n[+]etcd ok\n[+]etcd-readiness ok\n[+]informer-sync ok\n",
         "[+]shutdown ok\nreadyz check passed\n"
     )]
     #[case("livez", "verbose=true&exclude=ping", "[+]ping excluded: ok\n", "livez check passed\n")]

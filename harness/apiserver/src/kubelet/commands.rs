@@ -1,6 +1,6 @@
-//! Commands of containers whose run time and exit code are plain: `sleep`, `true`, `false`, `exit`, and the `pause` of
-//! Kubernetes' images, alone or as a shell script of such commands. Pure. Kubernetes' own tests of jobs use them, see
-//! `test/e2e/framework/job/fixtures.go`.
+//! Commands of containers whose run time and exit code are plain: `sleep`, `true`, `false`, `exit`, those that only
+//! write something, such as `echo`, and the `pause` of Kubernetes' images, alone or as a shell script of such commands.
+//! Pure. Kubernetes' own tests of jobs use them, see `test/e2e/framework/job/fixtures.go`.
 
 use std::time::Duration;
 
@@ -8,6 +8,9 @@ use crate::json::Value;
 
 /// Longest script that is read, in bytes.
 const SCRIPT_MAX: usize = 1024;
+
+/// Commands that write something and end at once.
+const WRITERS: [&str; 8] = ["echo", "printf", "date", "env", "hostname", "id", "pwd", "uname"];
 
 /// The end of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,12 +26,14 @@ pub(super) fn exit_of(container: &Value) -> Option<Exit> {
     let words = |field: &str| container[field].as_array().into_iter().flatten().filter_map(Value::as_str);
     let line: Vec<&str> = words("command").chain(words("args")).collect();
     match line.as_slice() {
-        [shell, "-c", script] if matches!(name(shell), "sh" | "bash") && script.len() <= SCRIPT_MAX => {
-            exit_of_script(script)
-        }
+        [shell, "-c", script] if is_shell(shell) && script.len() <= SCRIPT_MAX => exit_of_script(script),
         [] if is_pause(container["image"].as_str().unwrap_or_default()) => Some(Exit { after: None, code: 0 }),
         line => exit_of_command(line),
     }
+}
+
+fn is_shell(command: &str) -> bool {
+    matches!(name(command), "sh" | "bash")
 }
 
 /// Returns true for the image `pause` of any registry and version, whose own command never ends.
@@ -36,25 +41,94 @@ fn is_pause(image: &str) -> bool {
     name(image).split([':', '@']).next() == Some("pause")
 }
 
-/// Returns the end of a sequence of plain commands.
+/// The end of the command before, after which a command of a script runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum RunsAfter {
+    Any,
+    Success,
+    Failure,
+}
+
+/// Returns the end of a sequence of plain commands. One that is skipped may be any.
 fn exit_of_script(script: &str) -> Option<Exit> {
-    let mut end = Exit { after: Some(Duration::ZERO), code: 0 };
-    for part in script.replace("&&", "\0").split(['\0', ';', '\n']) {
-        let words: Vec<&str> = part.split_whitespace().collect();
-        if words.is_empty() {
+    let mut total = Duration::ZERO;
+    let mut code = 0;
+    for (after, words) in commands(script)? {
+        if (after == RunsAfter::Success && code != 0) || (after == RunsAfter::Failure && code == 0) {
             continue;
         }
-        let next = exit_of_command(&words)?;
-        end.code = next.code;
-        match (end.after, next.after) {
-            (Some(before), Some(after)) => end.after = Some(before.saturating_add(after)),
-            _ => return Some(Exit { after: None, code: 0 }),
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if words == ["exit"] {
+            break;
         }
+        let end = exit_of_command(&words)?;
+        let Some(ran) = end.after else { return Some(end) };
+        total = total.saturating_add(ran);
+        code = end.code;
         if words[0] == "exit" {
             break;
         }
     }
-    Some(end)
+    Some(Exit { after: Some(total), code })
+}
+
+/// Splits a script into commands and their words. `None` if it has more than sequences and quotes: pipes, other
+/// commands inside of one, background jobs, control flow.
+fn commands(script: &str) -> Option<Vec<(RunsAfter, Vec<String>)>> {
+    let mut all = Vec::new();
+    let mut after = RunsAfter::Any;
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut letters = script.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let next = match letter {
+            ';' | '\n' => RunsAfter::Any,
+            '&' if letters.next_if_eq(&'&').is_some() => RunsAfter::Success,
+            '|' if letters.next_if_eq(&'|').is_some() => RunsAfter::Failure,
+            '&' | '|' | '`' | '(' | '{' => return None,
+            '\'' | '"' => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match letters.next()? {
+                        end if end == letter => break,
+                        '`' if letter == '"' => return None,
+                        '$' if letter == '"' && letters.peek() == Some(&'(') => return None,
+                        '\\' if letter == '"' => word.push(letters.next()?),
+                        other => word.push(other),
+                    }
+                }
+                continue;
+            }
+            '\\' => {
+                word.get_or_insert_default().push(letters.next()?);
+                continue;
+            }
+            '>' => {
+                let word = word.get_or_insert_default();
+                word.push('>');
+                word.extend(letters.next_if_eq(&'&'));
+                continue;
+            }
+            blank if blank.is_whitespace() => {
+                words.extend(word.take());
+                continue;
+            }
+            other => {
+                word.get_or_insert_default().push(other);
+                continue;
+            }
+        };
+        words.extend(word.take());
+        if !words.is_empty() {
+            all.push((after, std::mem::take(&mut words)));
+        }
+        after = next;
+    }
+    words.extend(word);
+    if !words.is_empty() {
+        all.push((after, words));
+    }
+    Some(all)
 }
 
 fn exit_of_command(words: &[&str]) -> Option<Exit> {
@@ -63,8 +137,9 @@ fn exit_of_command(words: &[&str]) -> Option<Exit> {
         ["pause"] => Some(Exit { after: None, code: 0 }),
         ["exit"] => ends(0),
         ["exit", code] => ends(code.parse::<u8>().ok()?.into()),
-        [command] if name(command) == "true" => ends(0),
-        [command] if name(command) == "false" => ends(1),
+        [command, ..] if matches!(name(command), ":" | "true") => ends(0),
+        [command, ..] if name(command) == "false" => ends(1),
+        [command, ..] if WRITERS.contains(&name(command)) => ends(0),
         [command, "infinity" | "inf"] if name(command) == "sleep" => Some(Exit { after: None, code: 0 }),
         [command, time] if name(command) == "sleep" => Some(Exit { after: Some(sleep_time(time)?), code: 0 }),
         _ => None,
@@ -104,7 +179,20 @@ mod tests {
     #[case(json!({"command": ["/bin/sh", "-c", "exit 1"]}), Some((Some(0), 1)))]
     #[case(json!({"command": ["/bin/sh", "-c", "sleep 3; exit 2; sleep 9"]}), Some((Some(3), 2)))]
     #[case(json!({"command": ["sh", "-c", "sleep 1 && true\n"]}), Some((Some(1), 0)))]
+    #[case(json!({"command": ["sh", "-c", "false && sleep 10"]}), Some((Some(0), 1)))]
+    #[case(json!({"command": ["sh", "-c", "false || sleep 10"]}), Some((Some(10), 0)))]
+    #[case(json!({"command": ["sh", "-c", "false; exit"]}), Some((Some(0), 1)))]
+    #[case(json!({"command": ["bash"], "args": ["-c", "echo \"Hello world!\" && sleep 5 && exit 42"]}), Some((Some(5), 42)))]
+    #[case(json!({"command": ["sh", "-c", "echo 'a; b && c' > /dev/termination-log; exit 3"]}), Some((Some(0), 3)))]
+    #[case(json!({"command": ["echo", "hi"]}), Some((Some(0), 0)))]
+    #[case(json!({"command": ["sh", "-c", "echo failed >&2; exit 1"]}), Some((Some(0), 1)))]
+    #[case::skipped(json!({"command": ["sh", "-c", "true || ./run.sh"]}), Some((Some(0), 0)))]
     #[case::unknown(json!({"command": ["sh", "-c", "./run.sh; exit 1"]}), None)]
+    #[case::pipe(json!({"command": ["sh", "-c", "echo a | ./run.sh"]}), None)]
+    #[case::inner(json!({"command": ["sh", "-c", "echo \"$(./run.sh)\""]}), None)]
+    #[case::loops(json!({"command": ["sh", "-c", "while true; do sleep 1; done"]}), None)]
+    #[case::open_quote(json!({"command": ["sh", "-c", "echo 'a"]}), None)]
+    #[case::background(json!({"command": ["sh", "-c", "sleep 9 & exit 1"]}), None)]
     #[case::code(json!({"command": ["sh", "-c", "exit 300"]}), None)]
     #[case::unit(json!({"command": ["sleep", "é"]}), None)]
     #[case::none(json!({"image": "i"}), None)]

@@ -38,7 +38,7 @@ mod spread;
 
 use admission::AdmissionFailure;
 use fit::Placements;
-use node_status::{new_states, node_status};
+use node_status::{new_states, node_status, repeated};
 
 pub(super) use filters::takes;
 
@@ -665,6 +665,10 @@ impl Kubelet {
                     self.record_node_status(name, state);
                 }
             }
+        } else if let Some(status) = repeated(&node, now) {
+            self.agent
+                .patch(&format!("/api/v1/nodes/{name}/status"), STRATEGIC_PATCH, &json!({"status": status}))
+                .await;
         }
         let is_cordoned = node["spec"]["unschedulable"] == true;
         if self.nodes.get(name).is_some_and(|known| *known != is_cordoned) {

@@ -1,6 +1,10 @@
 //! The status that a kubelet reports for its node: `pkg/kubelet/nodestatus/setters.go`. PURE.
 
+use jiff::Timestamp;
+
+use crate::json::fields::{array_field, str_field};
 use crate::json::{Map, Value, json};
+use crate::registry::time::rfc3339;
 
 /// The features that a kubelet of 1.36 declares by default: those of `nodedeclaredfeatures/features/registry.go` whose
 /// gates are on.
@@ -26,6 +30,24 @@ pub(super) fn new_states(before: &Value) -> impl Iterator<Item = &'static str> {
     let had =
         move |kind: &str, status: &str| conditions.iter().any(|one| one["type"] == *kind && one["status"] == *status);
     STATES.into_iter().filter(move |(kind, status, _)| !had(kind, status)).map(|(_, _, state)| state)
+}
+
+/// Time after which a kubelet reports a status that has not changed: `nodeStatusReportFrequency`.
+const REPORT_PERIOD: i64 = 300;
+
+/// Returns the status with which a kubelet shows again that its node is ready; `None` if it did so lately. See
+/// `isUpdateStatusPeriodExpired` in `pkg/kubelet/kubelet_node_status.go`.
+pub(super) fn repeated(node: &Value, now: Timestamp) -> Option<Value> {
+    let conditions = array_field(&node["status"], "conditions");
+    let ready = conditions.iter().find(|condition| condition["type"] == "Ready")?;
+    let last: Option<Timestamp> = str_field(ready, "lastHeartbeatTime").parse().ok();
+    if last.is_some_and(|last| now.as_second() - last.as_second() < REPORT_PERIOD) {
+        return None;
+    }
+    let is_reported = |kind: &str| conditions.iter().any(|condition| condition["type"] == *kind);
+    let reported = STATES.into_iter().filter(|(kind, ..)| is_reported(kind));
+    let again = reported.map(|(kind, ..)| json!({"type": kind, "lastHeartbeatTime": rfc3339(now)}));
+    Some(json!({"conditions": again.collect::<Vec<_>>()}))
 }
 
 /// Returns the status that a kubelet reports for its node.

@@ -156,7 +156,8 @@ fn first_start(
     if let Some(why) = config_refs::container_problem(pod, container, runtime.lookup) {
         return waiting(list, container, before, "CreateContainerConfigError", &why);
     }
-    let mut status = match before.filter(|before| before["lastState"].is_object()) {
+    // A state of zero values is no end.
+    let mut status = match before.filter(|before| before["lastState"]["terminated"].is_object()) {
         Some(before) => restarted(pod, list, container, before, moment),
         None => running(pod, list, container, before, moment),
     };
@@ -399,8 +400,11 @@ mod tests {
         );
         after(&mut one, &[4]);
         assert_eq!(states(&one)[0], "running");
+        // As it is stored: a zero value is no end.
+        one["status"]["containerStatuses"][0]["lastState"] = json!({});
         after(&mut one, &[5]);
         assert_eq!(states(&one), ["Completed", "running", "Completed"]);
+        assert_eq!(one["status"]["containerStatuses"][0]["restartCount"], 0);
         assert_eq!(
             (&one["status"]["phase"], condition_of(&one, "Initialized")[0].as_str()),
             (&json!("Running"), "True")

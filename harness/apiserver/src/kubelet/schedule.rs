@@ -197,7 +197,7 @@ impl Scheduler {
         let server = self.server.clone();
         let budgets: Budgets = Budgets::new(Box::new(move || all(&server, "policy", "poddisruptionbudgets")));
         let result = preemption::preempt(&mut self.placements, &mut incoming, &cluster, &rejections, &budgets);
-        Err(failure.with(result))
+        Err(failure.with(pod, result))
     }
 
     /// Reserves the volumes of claims, or tells their provisioners the node: `BindPodVolumes`.
@@ -318,12 +318,16 @@ impl Failure {
         Self { message, candidate: None, keeps_nomination: true }
     }
 
-    /// Adds the result of the search for pods that can go.
-    fn with(self, result: Result<Candidate, NoPreemption>) -> Self {
+    /// Adds what the plugins after the filters say: that of dynamic resources (`DynamicResources.PostFilter`), and the
+    /// result of the search for pods that can go.
+    fn with(self, pod: &Value, result: Result<Candidate, NoPreemption>) -> Self {
         match result {
             Ok(candidate) => Self { candidate: Some(candidate), ..self },
             Err(NoPreemption { message, keeps_nomination }) => {
-                Self { message: format!("{} preemption: {message}", self.message), keeps_nomination, ..self }
+                let has_claims = !array_field(&pod["spec"], "resourceClaims").is_empty();
+                let of_claims = if has_claims { "still not schedulable" } else { "no new claims to deallocate" };
+                let message = format!("{} {of_claims}, preemption: {message}", self.message);
+                Self { message, keeps_nomination, ..self }
             }
         }
     }
@@ -337,7 +341,7 @@ impl Failure {
         } else {
             fit::message(nodes, reasons)
         };
-        self.with(Err(NoPreemption { message, keeps_nomination: is_never }))
+        self.with(pod, Err(NoPreemption { message, keeps_nomination: is_never }))
     }
 }
 
@@ -470,8 +474,8 @@ mod tests {
             (node.as_str(), &condition["status"], &condition["reason"]),
             ("", &json!("False"), &json!("Unschedulable"))
         );
-        let message = "0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 No preemption \
-            victims found for incoming pod.";
+        let message = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes \
+            are available: 1 No preemption victims found for incoming pod.";
         assert_eq!(condition["message"], message);
         let events = server.list(&ResourceId::new("", "events"), Some("default"));
         let event = events.iter().map(|event| event.value()).find(|event| event["reason"] == "FailedScheduling");

@@ -220,7 +220,7 @@ impl RequestHandler for ApiServer {
     }
 
     fn issued_token(&self, token: &str) -> bool {
-        self.valid_token(token).is_some()
+        self.valid_token(token).is_some_and(|claims| claims.is_for_server())
     }
 }
 

@@ -168,6 +168,10 @@ fn tokens_of_service_accounts_let_in() {
     let given = send("POST", &format!("{accounts}/robot/token"), TOKEN, wanted).json();
     let token = given["status"]["token"].as_str().expect("a token").to_owned();
     assert_eq!(send("GET", "/api", &token, "").status, 200);
+    let elsewhere = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","spec":{"audiences":["vault"]}}"#;
+    let given = send("POST", &format!("{accounts}/robot/token"), TOKEN, elsewhere).json();
+    let of_vault = given["status"]["token"].as_str().expect("a token");
+    assert_eq!(send("GET", "/api", of_vault, "").status, 401, "it is for another audience");
     let who = r#"{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}"#;
     let review = send("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", &token, who).json();
     let user = &review["status"]["userInfo"];

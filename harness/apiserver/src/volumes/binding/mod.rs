@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use parking_lot::Mutex;
+
 use super::annotations::{BIND_COMPLETED, BOUND_BY_CONTROLLER, LOCAL_PATH, PROVISIONED_BY, SELECTED_NODE};
 use super::claim_references::{names, reference, uses};
 use super::matching::{self, is_reserved_for};
@@ -41,7 +43,7 @@ pub async fn bind_volumes(server: ApiServer) {
     let agent = ControllerClient::new(&server, "plumbline/persistent-volume-binder");
     server.note_volume_binding();
     let provisioner = agent.named("plumbline/local-path-provisioner");
-    let mut binder = Binder { provisioner, agent, growing: BTreeMap::new() };
+    let mut binder = Binder { provisioner, agent, growing: BTreeMap::new(), reported: Mutex::default() };
     let [pods, claims, volumes] =
         ["pods", "persistentvolumeclaims", "persistentvolumes"].map(|resource| ResourceId::new("", resource));
     let classes = ResourceId::new("storage.k8s.io", "storageclasses");
@@ -105,6 +107,9 @@ struct Binder {
     provisioner: ControllerClient,
     /// The claims that want more than they have, and how much.
     growing: BTreeMap<ClaimKey, String>,
+    /// The last Event about each claim: its uid, the reason and the message. A claim is looked at whenever pods of its
+    /// namespace change, and says the same once.
+    reported: Mutex<BTreeMap<ClaimKey, [String; 3]>>,
 }
 
 impl Binder {
@@ -126,6 +131,7 @@ impl Binder {
         let (namespace, name) = key;
         let Some(claim) = self.claim(namespace, name) else {
             self.growing.remove(key);
+            self.reported.lock().remove(key);
             return true;
         };
         self.report_growth(key, &claim);
@@ -297,11 +303,20 @@ impl Binder {
     }
 
     fn record(&self, claim: &Value, reason: &str, message: String) {
-        self.agent.server().events().record(event(claim, reason, message));
+        self.report(claim, event(claim, reason, message));
     }
 
     fn warn(&self, claim: &Value, reason: &str, message: String) {
-        self.agent.server().events().record(Event { warning: true, ..event(claim, reason, message) });
+        self.report(claim, Event { warning: true, ..event(claim, reason, message) });
+    }
+
+    /// Records an Event about a claim, unless it is the same as the last one.
+    fn report(&self, claim: &Value, event: Event) {
+        let key = (metadata::namespace(claim).to_owned(), metadata::name(claim).to_owned());
+        let event_text = [metadata::uid(claim).to_owned(), event.reason.clone(), event.message.clone()];
+        if self.reported.lock().insert(key, event_text.clone()).as_ref() != Some(&event_text) {
+            self.agent.server().events().record(event);
+        }
     }
 
     /// Returns the node that the scheduler chose for the claim, or that of a pod that uses it.
