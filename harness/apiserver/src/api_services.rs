@@ -85,15 +85,10 @@ struct KnownServices {
     wanted_by: BTreeMap<String, BTreeSet<String>>,
     /// The API services of other servers, with the namespaces of their services.
     remote: BTreeMap<String, String>,
-    /// The API services that exist.
-    existing: BTreeSet<String>,
 }
 
 impl KnownServices {
     fn note_services(&mut self, server: &ApiServer, change: WatchChange, due: &mut BTreeSet<String>) {
-        if matches!(change, WatchChange::Replace(_)) {
-            due.extend(std::mem::take(&mut self.existing));
-        }
         for stored in change.objects() {
             due.insert(stored.name().to_owned());
         }
@@ -104,20 +99,11 @@ impl KnownServices {
                 Some(namespace) => self.remote.insert(name.clone(), namespace.to_owned()),
                 None => self.remote.remove(name),
             };
-            if object.is_some() {
-                self.existing.insert(name.clone())
-            } else {
-                self.existing.remove(name)
-            };
         }
     }
 
     fn note_definitions(&mut self, server: &ApiServer, change: WatchChange, due: &mut BTreeSet<String>) {
-        let mut names = BTreeSet::new();
-        if matches!(change, WatchChange::Replace(_)) {
-            names.extend(self.wanted.keys().cloned());
-        }
-        names.extend(change.objects().iter().map(|stored| stored.name().to_owned()));
+        let names: BTreeSet<String> = change.objects().iter().map(|stored| stored.name().to_owned()).collect();
         for name in names {
             let definition = server.get(&definitions(), "", &name).map(|stored| server.decoded(&stored));
             let now: BTreeSet<String> = definition.iter().flat_map(versions).collect();

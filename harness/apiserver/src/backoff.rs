@@ -60,11 +60,6 @@ mod retries {
             self.failed.values().map(|(_, at)| *at).min()
         }
 
-        /// Returns the time of the next try of an item.
-        pub(crate) fn of(&self, key: &K) -> Option<Timestamp> {
-            self.failed.get(key).map(|(_, at)| *at)
-        }
-
         /// Returns the items to try again now.
         pub(crate) fn due(&self, now: Timestamp) -> BTreeSet<K> {
             self.failed.iter().filter(|(_, (_, at))| *at <= now).map(|(key, _)| key.clone()).collect()

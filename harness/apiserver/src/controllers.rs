@@ -31,7 +31,8 @@ const BATCH_DELAY: Duration = Duration::from_millis(5);
 pub(crate) enum WatchChange {
     /// One object changed.
     Event(Arc<LogEntry>),
-    /// The complete list: at the start, and after the feed fell behind the store's log.
+    /// The complete list: at the start, and after the feed fell behind the store's log. In that case the deletions of
+    /// objects that the feed has reported, and that are gone, come before it.
     Replace(Vec<Arc<StoredObject>>),
 }
 
@@ -81,6 +82,32 @@ pub(crate) struct WatchMux {
 struct ResourceWatch {
     cursor: Option<WatchCursor>,
     flag: Arc<WatchWaker>,
+    /// The objects that were reported, by uid.
+    known: BTreeMap<Arc<str>, Arc<StoredObject>>,
+}
+
+impl ResourceWatch {
+    /// Notes a change that is reported.
+    fn note(&mut self, event: &LogEntry) {
+        let uid = event.current.shared_uid();
+        if event.event_type == EventType::Deleted {
+            self.known.remove(uid);
+        } else {
+            self.known.insert(uid.clone(), event.current.clone());
+        }
+    }
+
+    /// Notes a list that is reported; returns the deletions of what is gone: `DeletedFinalStateUnknown` in
+    /// `staging/src/k8s.io/client-go/tools/cache/delta_fifo.go`.
+    fn note_all(&mut self, objects: &[Arc<StoredObject>]) -> impl Iterator<Item = WatchChange> {
+        let present = objects.iter().map(|stored| (stored.shared_uid().clone(), stored.clone())).collect();
+        let mut gone = std::mem::replace(&mut self.known, present);
+        gone.retain(|uid, _| !self.known.contains_key(uid));
+        gone.into_values().map(|stored| {
+            let previous = Some(stored.clone());
+            WatchChange::Event(Arc::new(LogEntry::new(EventType::Deleted, stored, previous)))
+        })
+    }
 }
 
 /// Marks a resource as having news and wakes the controller, so that a feed reads only the resources with news.
@@ -132,16 +159,19 @@ impl WatchMux {
             if !followed.flag.raised.swap(false, Ordering::Acquire) {
                 continue;
             }
-            let cursor = if let Some(cursor) = &mut followed.cursor {
-                cursor
-            } else {
+            if followed.cursor.is_none() {
                 let (objects, _, cursor) = self.server.store().list_and_watch(resource, KeyRange::default());
+                followed.cursor = Some(cursor);
+                changes.extend(followed.note_all(&objects).map(|deletion| (resource.clone(), deletion)));
                 changes.push((resource.clone(), WatchChange::Replace(objects)));
-                followed.cursor.insert(cursor)
-            };
+            }
+            let Some(cursor) = &mut followed.cursor else { continue };
             let waker = Waker::from(followed.flag.clone());
             match self.server.store().poll_events(cursor, BATCH, &Context::from_waker(&waker)) {
                 EventPoll::Events(events) => {
+                    for event in &events {
+                        followed.note(event);
+                    }
                     changes.extend(events.into_iter().map(|event| (resource.clone(), WatchChange::Event(event))));
                     // The log may have more events, for which no waker is registered.
                     followed.flag.raised.store(true, Ordering::Release);
@@ -172,7 +202,11 @@ impl WatchMux {
         };
         for resource in wanted {
             let flag = || Arc::new(WatchWaker { raised: AtomicBool::new(true), task: self.task.clone() });
-            self.followed.entry(resource).or_insert_with(|| ResourceWatch { cursor: None, flag: flag() });
+            self.followed.entry(resource).or_insert_with(|| ResourceWatch {
+                cursor: None,
+                flag: flag(),
+                known: BTreeMap::new(),
+            });
         }
         self.registry = Some(registry);
     }
@@ -226,6 +260,11 @@ impl ControllerResponse {
     /// Returns the message of a refusal.
     pub(crate) fn message(&self) -> String {
         self.body()["message"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Returns true if the reply is a refusal with this reason.
+    pub(crate) fn has_reason(&self, reason: &str) -> bool {
+        !self.is_ok() && self.body()["reason"] == *reason
     }
 
     /// Returns true if the status code is that of a success.
@@ -319,4 +358,34 @@ pub(crate) fn path_of(kind: &Resource, namespace: &str, name: &str) -> String {
         if kind.namespaced && !namespace.is_empty() { format!("/namespaces/{namespace}") } else { String::new() };
     let name = if name.is_empty() { String::new() } else { format!("/{name}") };
     format!("{root}/{}{namespace}/{}{name}", kind.version, kind.plural)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json::json;
+
+    /// As after a relist of client-go: `Replace` in `staging/src/k8s.io/client-go/tools/cache/delta_fifo.go`.
+    #[tokio::test]
+    async fn a_feed_that_falls_behind_reports_what_is_gone() {
+        let server = ApiServer::builder().build();
+        let map = |name: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+        server.seed(["a", "b"].map(map)).expect("seeded");
+        let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![ResourceId::new("", "configmaps")]));
+        assert_eq!(feed.next().await.len(), 1);
+        let client = ControllerClient::new(&server, "user");
+        let maps = "/api/v1/namespaces/default/configmaps";
+        assert!(client.delete(&format!("{maps}/a"), None).await.is_ok());
+        assert!(client.create(maps, &map("c")).await.is_ok());
+        server.store().compact(server.revision());
+        let mut seen = Vec::new();
+        while !seen.iter().any(|(is_deletion, _): &(bool, String)| !is_deletion) {
+            for (_, change) in feed.next().await {
+                let is_deletion = change.is_deletion();
+                let names: Vec<String> = change.objects().iter().map(|stored| stored.name().to_owned()).collect();
+                seen.push((is_deletion, names.join(" ")));
+            }
+        }
+        assert_eq!(seen, [(true, "a".to_owned()), (false, "b c".to_owned())]);
+    }
 }

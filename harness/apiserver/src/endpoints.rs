@@ -72,7 +72,7 @@ async fn sync(client: &ControllerClient, namespace: &str, service: &Value) -> bo
     let server = client.server();
     let spec = &service["spec"];
     let Some(selector) = spec["selector"].as_object().filter(|selector| !selector.is_empty()) else { return true };
-    if spec["type"] == "ExternalName" || metadata::is_deleted(service) {
+    if spec["type"] == "ExternalName" {
         return true;
     }
     let mut backends: Vec<Backend> = server
@@ -255,23 +255,23 @@ async fn write_endpoints(client: &ControllerClient, namespace: &str, service: &V
     let name = metadata::name(service);
     let subsets = subsets(service, backends);
     let labels = labels(service, &[("endpoints.kubernetes.io/managed-by", "endpoint-controller")]);
-    let mut wanted = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name, "labels": labels}});
-    if !subsets.is_empty() {
-        wanted["subsets"] = subsets.into();
-    }
     let collection = format!("/api/v1/namespaces/{namespace}/endpoints");
-    match server.get(&ResourceId::new("", "endpoints"), namespace, name) {
-        None => {
-            client.create(&collection, &wanted).await;
-        }
-        Some(stored) => {
-            let known = stored.value();
-            let same = |path: &str| known.pointer(path) == wanted.pointer(path);
-            if !same("/subsets") || !same("/metadata/labels") {
-                metadata::set(&mut wanted, "resourceVersion", metadata::resource_version(&known));
-                client.replace(&format!("{collection}/{name}"), &wanted).await;
-            }
-        }
+    let known = server.get(&ResourceId::new("", "endpoints"), namespace, name).map(|stored| server.decoded(&stored));
+    if known.as_ref().is_some_and(|known| {
+        array_field(known, "subsets") == subsets && metadata::labels(known).is_some_and(|known| *known == labels)
+    }) {
+        return;
+    }
+    let is_new = known.is_none();
+    // What others wrote to the other fields stays.
+    let mut endpoints = known
+        .unwrap_or_else(|| json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": name}, "subsets": []}));
+    metadata::set(&mut endpoints, "labels", labels);
+    endpoints["subsets"] = if subsets.is_empty() { Value::Null } else { subsets.into() };
+    if is_new {
+        client.create(&collection, &endpoints).await;
+    } else {
+        client.replace(&format!("{collection}/{name}"), &endpoints).await;
     }
 }
 
@@ -326,13 +326,16 @@ async fn write_slices(client: &ControllerClient, namespace: &str, service: &Valu
         .iter()
         .filter(|slice| slice.label("kubernetes.io/service-name") == Some(name))
         .filter(|slice| slice.label("endpointslice.kubernetes.io/managed-by") == Some(MANAGER))
-        .map(|slice| slice.value())
+        .map(|slice| server.decoded(slice))
+        .filter(|slice| !metadata::is_deleted(slice))
         .collect();
     let (mut known_by_ports, mut surplus): (BTreeMap<String, Vec<Value>>, Vec<Value>) = Default::default();
     for slice in known {
         let key = port_key(array_field(&slice, "ports"));
-        // Those with other ports are replaced, as upstream does.
-        let place = if by_ports.contains_key(&key) { known_by_ports.entry(key).or_default() } else { &mut surplus };
+        // Those with other ports, or of an earlier service of this name, are replaced.
+        let is_own = metadata::controller(&slice).is_some_and(|owner| owner["uid"] == metadata::uid(service));
+        let is_kept = is_own && by_ports.contains_key(&key);
+        let place = if is_kept { known_by_ports.entry(key).or_default() } else { &mut surplus };
         place.push(slice);
     }
     for (key, (ports, endpoints)) in &by_ports {
@@ -342,16 +345,20 @@ async fn write_slices(client: &ControllerClient, namespace: &str, service: &Valu
         }
         let mut known = known_by_ports.remove(key).unwrap_or_default().into_iter();
         for chunk in chunks {
-            let mut slice = wanted(ports, chunk);
-            let Some(old) = known.next() else {
-                client.create(&collection, &slice).await;
+            let slice = wanted(ports, chunk);
+            let Some(mut old) = known.next() else {
+                // Those of a service that is being deleted would be new garbage: `finalize`.
+                if !metadata::is_deleted(service) {
+                    client.create(&collection, &slice).await;
+                }
                 continue;
             };
             let same = array_field(&old, "endpoints") == array_field(&slice, "endpoints");
             if !same || metadata::labels(&old) != metadata::labels(&slice) {
-                metadata::set(&mut slice, "name", metadata::name(&old));
-                metadata::set(&mut slice, "resourceVersion", metadata::resource_version(&old));
-                client.replace(&format!("{collection}/{}", metadata::name(&old)), &slice).await;
+                // What others wrote to the other fields stays.
+                old["endpoints"] = slice["endpoints"].clone();
+                metadata::set(&mut old, "labels", labels.clone());
+                client.replace(&format!("{collection}/{}", metadata::name(&old)), &old).await;
             }
         }
         surplus.extend(known);
@@ -606,6 +613,45 @@ mod tests {
             server.clock().sleep(Duration::from_secs(2)).await;
             settle().await;
             assert_eq!(listed("s"), ["p1", "p2"]);
+        })
+        .unwrap();
+    }
+
+    /// `finalize` in `staging/src/k8s.io/endpointslice/reconciler.go` skips only creations, and both controllers start
+    /// from a copy of what is stored.
+    #[test]
+    fn a_service_that_is_being_deleted_follows_its_pods_and_leaves_other_fields_alone() {
+        run_virtual(async {
+            let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(epoch())));
+            server.seed([node(), pod(1, true), pod(2, true), service()]).unwrap();
+            tokio::spawn(publish_endpoints(server.clone()));
+            settle().await;
+            let client = ControllerClient::new(&server, "user");
+            let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
+            let slice = of(&server, "discovery.k8s.io", "endpointslices").remove(0);
+            let slice = format!("{slices}/{}", metadata::name(&slice));
+            let endpoints = "/api/v1/namespaces/default/endpoints/s".to_owned();
+            let wait = json!({"metadata": {"finalizers": ["example.com/wait"], "annotations": {"a": "b"}}});
+            for path in ["/api/v1/namespaces/default/services/s", &slice, &endpoints] {
+                assert!(client.patch(path, MERGE_PATCH, &wait).await.is_ok());
+            }
+            assert!(client.delete("/api/v1/namespaces/default/services/s", None).await.is_ok());
+            let at_once = json!({"gracePeriodSeconds": 0});
+            client.delete("/api/v1/namespaces/default/pods/p1", Some(&at_once)).await;
+            settle().await;
+            let slice_now = of(&server, "discovery.k8s.io", "endpointslices").remove(0);
+            let endpoints_now = of(&server, "", "endpoints").remove(0);
+            assert_eq!(array_field(&slice_now, "endpoints").len(), 1);
+            assert_eq!(array_field(&endpoints_now["subsets"][0], "addresses").len(), 1);
+            for object in [&slice_now, &endpoints_now] {
+                assert_eq!(metadata::annotation(object, "a"), Some("b"));
+                assert!(metadata::has_finalizers(object));
+            }
+            client.delete(&slice, None).await;
+            client.delete("/api/v1/namespaces/default/pods/p2", Some(&at_once)).await;
+            settle().await;
+            let slices = of(&server, "discovery.k8s.io", "endpointslices");
+            assert_eq!((slices.len(), array_field(&slices[0], "endpoints").len()), (1, 1), "it is not used any more");
         })
         .unwrap();
     }

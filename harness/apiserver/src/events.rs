@@ -21,6 +21,7 @@ use crate::metadata::{self, reference};
 use crate::object_lifecycle::rfc3339;
 use crate::server::ApiServer;
 use crate::store::{EventType, LogEntry, ResourceId};
+use crate::workloads::is_managed_elsewhere;
 
 /// Writes the events of changes from now on. Never returns.
 pub async fn publish_events(server: ApiServer) {
@@ -203,8 +204,8 @@ const SCHEDULER: &str = "default-scheduler";
 const KUBELET: &str = "kubelet";
 
 /// Returns the reference to the controller of an object, if it is of a kind.
-fn controller(object: &Value, kind: &str) -> Option<Value> {
-    let owner = metadata::controller(object).filter(|owner| owner["kind"] == *kind)?;
+fn controller(object: &Value, api_version: &str, kind: &str) -> Option<Value> {
+    let owner = metadata::controller(object).filter(|owner| metadata::refers_to(owner, api_version, kind))?;
     Some(json!({"apiVersion": owner["apiVersion"], "kind": owner["kind"], "namespace": metadata::namespace(object),
         "name": owner["name"], "uid": owner["uid"]}))
 }
@@ -218,14 +219,14 @@ fn events_of_pod(change: &ObjectUpdate) -> Vec<Event> {
     }
     let name = metadata::name(new);
     if change.is_new() {
-        for (kind, component) in [
-            ("ReplicaSet", "replicaset-controller"),
-            ("ReplicationController", "replication-controller"),
-            ("DaemonSet", "daemonset-controller"),
-            ("Job", "job-controller"),
-            ("StatefulSet", "statefulset-controller"),
+        for (api_version, kind, component) in [
+            ("apps/v1", "ReplicaSet", "replicaset-controller"),
+            ("v1", "ReplicationController", "replication-controller"),
+            ("apps/v1", "DaemonSet", "daemonset-controller"),
+            ("batch/v1", "Job", "job-controller"),
+            ("apps/v1", "StatefulSet", "statefulset-controller"),
         ] {
-            let Some(owner) = controller(new, kind) else { continue };
+            let Some(owner) = controller(new, api_version, kind) else { continue };
             let message = match kind {
                 "StatefulSet" => {
                     let set = owner["name"].as_str().unwrap_or_default();
@@ -332,7 +333,8 @@ fn events_of_replica_set(change: &ObjectUpdate) -> Vec<Event> {
     let size = |set: &Value| set["spec"]["replicas"].as_i64().unwrap_or(0);
     let before = size(&change.old);
     let now = size(&change.new);
-    let Some(owner) = controller(&change.new, "Deployment").filter(|_| !change.deleted && before != now) else {
+    let Some(owner) = controller(&change.new, "apps/v1", "Deployment").filter(|_| !change.deleted && before != now)
+    else {
         return Vec::new();
     };
     let direction = if now > before { "up" } else { "down" };
@@ -351,7 +353,7 @@ fn events_of_job(change: &ObjectUpdate) -> Vec<Event> {
         Event::new(about, "job-controller", reason, message.to_owned())
     };
     let mut events = Vec::new();
-    if change.deleted {
+    if change.deleted || is_managed_elsewhere(&change.new) {
         return events;
     }
     if became("Complete", "True") {

@@ -559,6 +559,16 @@ fn definitions() -> Scenario {
 /// A kind of request: user agent, verb, group, resource and subresource.
 type RequestKind = (String, String, String, String, String);
 
+/// Makes a server refuse requests with a status code, the first ones or all; with 0 the connection is lost.
+pub(crate) fn refuse(server: &ApiServer, on: &serde_json::Value, count: Option<u32>, code: u16) {
+    let verdict = match code {
+        0 => serde_json::json!({"drop": {}}),
+        code => serde_json::json!({"reply": {"code": code}}),
+    };
+    let rule = serde_json::json!({"name": "refused", "on": on, "count": count, "verdict": verdict});
+    server.faults().arm(serde_json::from_value::<FaultRuleSpec>(rule).expect("a rule").into());
+}
+
 /// Runs a scenario in which the first requests of a kind are refused, one with each code. Returns the outcome and the
 /// kinds of the loops' requests.
 fn run(scenario: &Scenario, refused: Option<&RequestKind>) -> (String, BTreeSet<RequestKind>) {
@@ -567,13 +577,9 @@ fn run(scenario: &Scenario, refused: Option<&RequestKind>) -> (String, BTreeSet<
         server.seed((scenario.seed)()).expect("seeded");
         if let Some((agent, verb, group, resource, subresource)) = refused {
             for code in CODES.into_iter().filter(|code| *code != 404 || verb == "create") {
-                let verdict = match code {
-                    0 => serde_json::json!({"drop": {}}),
-                    code => serde_json::json!({"reply": {"code": code}}),
-                };
-                let rule = serde_json::json!({"on": {"userAgent": agent, "verbs": [verb], "group": group,
-                    "resource": resource, "subresource": subresource}, "count": 1, "verdict": verdict});
-                server.faults().arm(serde_json::from_value::<FaultRuleSpec>(rule).expect("a rule").into());
+                let on = serde_json::json!({"userAgent": agent, "verbs": [verb], "group": group, "resource": resource,
+                    "subresource": subresource});
+                refuse(&server, &on, Some(1), code);
             }
         }
         (scenario.start)(&server);

@@ -125,6 +125,12 @@ pub(crate) fn controller(object: &Value) -> Option<&Value> {
     owner_references(object).iter().find(|owner| owner["controller"] == true)
 }
 
+/// Returns true if an owner reference is to an object of this kind.
+#[cfg(feature = "controllers")]
+pub(crate) fn refers_to(owner: &Value, api_version: &str, kind: &str) -> bool {
+    owner["apiVersion"] == *api_version && owner["kind"] == *kind
+}
+
 /// Returns the names in `metadata.finalizers`.
 pub(crate) fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     metadata(object).get("finalizers").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)

@@ -101,6 +101,7 @@ pub async fn watch_node_health(server: ApiServer) {
         known: BTreeMap::new(),
         last_taint: BTreeMap::new(),
         all_down: false,
+        unmarked: BTreeSet::new(),
     };
     let mut retries: Retries<String> = Retries::default();
     let mut next_check: Option<Timestamp> = None;
@@ -113,6 +114,7 @@ pub async fn watch_node_health(server: ApiServer) {
             for node in change.objects() {
                 if is_gone {
                     monitor.health.remove(node.name());
+                    monitor.unmarked.remove(node.name());
                 } else {
                     due.insert(node.name().to_owned());
                 }
@@ -148,6 +150,8 @@ struct Monitor {
     last_taint: BTreeMap<String, Timestamp>,
     /// All nodes were unhealthy at the last check.
     all_down: bool,
+    /// The nodes with pods that could not be reported as not ready: `nodesToRetry`.
+    unmarked: BTreeSet<String>,
 }
 
 impl Monitor {
@@ -334,14 +338,24 @@ impl Monitor {
         }
         let grace = if ready.is_some() { MONITOR_GRACE } else { STARTUP_GRACE };
         let is_silent = now.duration_since(health.probe).unsigned_abs() > grace;
+        let was_ready = ready.is_some_and(|ready| ready["status"] == "True");
+        let mut marks = !was_ready && self.unmarked.contains(name);
         if is_silent && ready.is_none_or(|ready| ready["status"] != "Unknown") {
-            let was_ready = ready.is_some_and(|ready| ready["status"] == "True");
-            self.lose(&node, was_ready).await;
+            marks = self.lose(&node).await && (was_ready || marks);
+            if marks && was_ready {
+                let message = format!("Node {name} status is now: NodeNotReady");
+                self.record(name, metadata::uid(&node), "NodeNotReady", message);
+            }
+        }
+        if marks && !self.mark_pods(name).await {
+            self.unmarked.insert(name.to_owned());
+        } else if marks || was_ready && !is_silent {
+            self.unmarked.remove(name);
         }
     }
 
-    /// Reports a node whose kubelet is silent, and its pods as not ready.
-    async fn lose(&self, node: &Value, was_ready: bool) {
+    /// Reports a node whose kubelet is silent. Returns false if that was refused.
+    async fn lose(&self, node: &Value) -> bool {
         let name = metadata::name(node);
         let server = self.agent.server();
         let moment = rfc3339(server.clock().now());
@@ -358,34 +372,40 @@ impl Monitor {
             .collect();
         let patch = json!({"metadata": {"uid": metadata::uid(node)}, "status": {"conditions": conditions}});
         let path = format!("/api/v1/nodes/{name}/status");
-        if !self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() || !was_ready {
-            return;
-        }
-        let message = format!("Node {name} status is now: NodeNotReady");
-        self.record(name, metadata::uid(node), "NodeNotReady", message);
-        for pod in server.list(&ResourceId::new("", "pods"), None) {
-            if pod.field("spec.nodeName") == Some(name) {
-                self.mark_pod(&server.decoded(&pod), &moment).await;
-            }
-        }
+        self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok()
     }
 
-    /// Reports a pod of a silent kubelet as not ready: `MarkPodsNotReady`.
-    async fn mark_pod(&self, pod: &Value, moment: &str) {
-        if !condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True") {
-            return;
+    /// Reports the pods of a silent kubelet as not ready: `MarkPodsNotReady`. Returns false if one of them was refused.
+    async fn mark_pods(&self, node: &str) -> bool {
+        let server = self.agent.server();
+        let moment = rfc3339(server.clock().now());
+        let mut all = true;
+        for pod in server.list(&ResourceId::new("", "pods"), None) {
+            if pod.field("spec.nodeName") == Some(node) {
+                all &= self.mark_pod(&server.decoded(&pod), &moment).await;
+            }
+        }
+        all
+    }
+
+    /// Reports a pod as not ready, unless it is not. Returns false if that was refused.
+    async fn mark_pod(&self, pod: &Value, moment: &str) -> bool {
+        if condition(pod, "Ready").is_none_or(|ready| ready["status"] == "False") {
+            return true;
         }
         let namespace = metadata::namespace(pod);
         let name = metadata::name(pod);
         let ready = json!({"type": "Ready", "status": "False", "lastTransitionTime": moment});
         let patch = json!({"metadata": {"uid": metadata::uid(pod)}, "status": {"conditions": [ready]}});
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
-        if self.agent.patch(&path, STRATEGIC_PATCH, &patch).await.is_ok() {
+        let reply = self.agent.patch(&path, STRATEGIC_PATCH, &patch).await;
+        if reply.code != 404 {
             let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": name,
                 "uid": metadata::uid(pod)});
             let event = Event::warning(about, "node-controller", "NodeNotReady", "Node is not ready".to_owned());
             self.agent.server().events().record(event);
         }
+        reply.is_ok() || reply.code == 404
     }
 }
 
@@ -418,6 +438,7 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, epoch, run_virtual, settle};
     use crate::kubelet::{self, KubeletOptions};
+    use crate::loop_tests::refuse;
     use crate::{AdmissionPlugin, ApiServerConfig};
 
     /// `TestComputeZoneState` and the functions for its rates.
@@ -542,6 +563,30 @@ mod tests {
             settle().await;
             assert_eq!(taints(&server, "n1"), [""; 0]);
             assert_eq!(ready(), Some(json!("True")));
+        })
+        .unwrap();
+    }
+
+    /// `nodesToRetry` in `pkg/controller/nodelifecycle/node_lifecycle_controller.go`.
+    #[test]
+    fn pods_that_could_not_be_reported_are_reported_later() {
+        run_virtual(async {
+            let (server, client) = cluster(&["n1", "n2"]).await;
+            let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+                "spec": {"nodeName": "n1", "tolerations": [{"operator": "Exists"}],
+                    "containers": [{"name": "c", "image": "i"}]}});
+            assert!(client.create("/api/v1/namespaces/default/pods", &pod).await.is_ok());
+            server.clock().sleep(Duration::from_secs(20)).await;
+            let ready = || {
+                let pod = server.get(&ResourceId::new("", "pods"), "default", "p").expect("a pod").value();
+                condition(&pod, "Ready").map(|ready| ready["status"].clone())
+            };
+            assert_eq!(ready(), Some(json!("True")));
+            let on = serde_json::json!({"userAgent": "node-controller", "resource": "pods"});
+            refuse(&server, &on, Some(2), 500);
+            annotate(&client, "n1", json!("stopped")).await;
+            server.clock().sleep(Duration::from_secs(80)).await;
+            assert_eq!((server.faults().hits("refused"), ready()), (2, Some(json!("False"))));
         })
         .unwrap();
     }

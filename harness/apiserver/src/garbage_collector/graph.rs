@@ -179,26 +179,13 @@ impl Graph {
         touched
     }
 
-    /// Replaces all objects of a resource; returns the uids to process because of that.
+    /// Adds or updates all objects of a resource; returns the uids to process because of that.
     pub(super) fn replace(&mut self, resource: &ResourceId, objects: &[Arc<StoredObject>]) -> Vec<Arc<str>> {
-        let present: BTreeSet<&str> = objects.iter().map(|stored| stored.uid()).collect();
-        let mut gone = Vec::new();
-        for (uid, known) in self.nodes.iter_mut().filter(|(_, known)| known.resource == *resource) {
+        for known in self.nodes.values_mut().filter(|known| known.resource == *resource) {
             // The state of its owners is unknown after a gap in the log.
             known.settled = false;
-            if !present.contains(&**uid) {
-                gone.push(uid.clone());
-            }
         }
-        let mut touched = Vec::new();
-        for uid in gone {
-            touched.extend(self.forget(&uid));
-            touched.extend(self.dependents.get(&uid).into_iter().flatten().cloned());
-        }
-        for stored in objects {
-            touched.extend(self.insert(resource, stored));
-        }
-        touched
+        objects.iter().flat_map(|stored| self.insert(resource, stored)).collect()
     }
 
     /// Removes a node; returns those of its owners that wait for dependents.

@@ -124,7 +124,7 @@ fn given_exit_code(pod: &Value) -> Option<i64> {
 }
 
 fn is_of_a_job(pod: &Value) -> bool {
-    metadata::controller(pod).is_some_and(|owner| owner["kind"] == "Job" && owner["apiVersion"] == "batch/v1")
+    metadata::controller(pod).is_some_and(|owner| metadata::refers_to(owner, "batch/v1", "Job"))
 }
 
 /// Returns the pause before a container starts again that has been restarted so often.

@@ -4,6 +4,7 @@
 mod behavior;
 mod figures;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -28,6 +29,8 @@ use figures::{MetricError, MetricTarget, Proposal, ResourceMetric, Tolerances};
 
 /// Time between two looks at an autoscaler (`HorizontalPodAutoscalerSyncPeriod`).
 const SYNC_PERIOD: Duration = Duration::from_secs(15);
+/// Tries of a write that meets conflicts, and the time between them (`DefaultRetry`).
+const CONFLICTS: (u32, Duration) = (5, Duration::from_millis(10));
 /// `HorizontalPodAutoscalerTolerance`.
 const TOLERANCE: f64 = 0.1;
 
@@ -226,8 +229,12 @@ impl Autoscaler<'_> {
         if decision.replicas == current {
             return self.set_status(current, current, statuses);
         }
-        let reason =
-            if wanted > current { format!("{metric} above target") } else { "All metrics below target".to_owned() };
+        let reason = match wanted.cmp(&current) {
+            Ordering::Greater => format!("{metric} above target"),
+            Ordering::Less => "All metrics below target".to_owned(),
+            // Only the behavior, or an earlier recommendation, asks for another number.
+            Ordering::Equal => String::new(),
+        };
         self.rescale(&target, decision.replicas, &reason, statuses, memory).await;
     }
 
@@ -249,6 +256,25 @@ impl Autoscaler<'_> {
         Ok(ScaleTarget { path, scale: reply.body() })
     }
 
+    /// Writes a scale, at a conflict several times and the latest one: `RetryOnConflict` with `DefaultRetry`.
+    async fn write_scale(&self, target: &ScaleTarget, wanted: i64) -> ControllerResponse {
+        let mut scale = target.scale.clone();
+        let mut tries = 1;
+        loop {
+            scale["spec"]["replicas"] = wanted.into();
+            let reply = self.agent.replace(&target.path, &scale).await;
+            if reply.code != 409 || tries == CONFLICTS.0 {
+                return reply;
+            }
+            tries += 1;
+            let latest = self.agent.send(Method::GET, &target.path, "", None).await;
+            if latest.is_ok() {
+                scale = latest.body();
+            }
+            self.agent.server().clock().sleep(CONFLICTS.1).await;
+        }
+    }
+
     /// Writes the number of replicas of the target.
     async fn rescale(
         &mut self,
@@ -259,9 +285,7 @@ impl Autoscaler<'_> {
         memory: &mut Memory,
     ) {
         let current = target.replicas();
-        let mut scale = target.scale.clone();
-        scale["spec"]["replicas"] = wanted.into();
-        let reply = self.agent.replace(&target.path, &scale).await;
+        let reply = self.write_scale(target, wanted).await;
         if !reply.is_ok() {
             let why = reply.message();
             self.record(true, "FailedRescale", format!("New size: {wanted}; reason: {reason}; error: {why}"));
@@ -511,6 +535,7 @@ mod tests {
     use crate::clock::{Clock, epoch, run_virtual};
     use crate::controllers::MERGE_PATCH;
     use crate::kubelet::{KubeletOptions, run};
+    use crate::loop_tests::refuse;
     use crate::{events, usage_metrics, workloads};
 
     const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
@@ -581,6 +606,21 @@ mod tests {
                 "ScalingLimited=True TooManyReplicas",
             ];
             assert_eq!(conditions, expected);
+        });
+    }
+
+    /// `reconcileAutoscaler` in `horizontal.go`: a conflict is no failure.
+    #[test]
+    fn a_conflict_is_tried_again_with_the_latest_scale() {
+        with_web("", async |server, client| {
+            let on = serde_json::json!({"verbs": ["update"], "subresource": "scale"});
+            refuse(server, &on, Some(4), 409);
+            let more = json!({"spec": {"minReplicas": 3}});
+            assert!(client.patch(&format!("{AUTOSCALERS}/web"), MERGE_PATCH, &more).await.is_ok());
+            server.clock().sleep(Duration::from_secs(16)).await;
+            assert_eq!(status(server, &read(client).await).0, json!(3));
+            let events = server.list(&ResourceId::new("", "events"), None);
+            assert!(!events.iter().any(|event| event.value()["reason"] == "FailedRescale"));
         });
     }
 

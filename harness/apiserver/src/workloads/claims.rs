@@ -36,8 +36,9 @@ const RETAIN: Retention = Retention { with_set: false, with_pod: false };
 /// Returns true if an owner has the name of the set or the pod, but is an earlier one: `hasStaleOwnerRef`. Its claim is
 /// left to the garbage collector.
 fn is_stale(owners: &[Value], set: &Value, pod: &Value) -> bool {
-    [("StatefulSet", set), ("Pod", pod)].into_iter().any(|(kind, object)| {
-        let is_namesake = |owner: &Value| owner["kind"] == kind && owner["name"] == metadata::name(object);
+    [("apps/v1", "StatefulSet", set), ("v1", "Pod", pod)].into_iter().any(|(version, kind, object)| {
+        let is_namesake =
+            |owner: &Value| metadata::refers_to(owner, version, kind) && owner["name"] == metadata::name(object);
         owners.iter().any(|owner| is_namesake(owner) && owner["uid"] != metadata::uid(object))
     })
 }

@@ -7,8 +7,9 @@ use jiff::Timestamp;
 
 use super::failed_pods::FailedPods;
 use super::namespace_controller::NamespaceController;
-use super::pod_state::{has_been_ready, ready_condition};
+use super::pod_state::{has_been_ready, has_ended, ready_condition};
 use super::revisions::{REVISION_LABEL, RevisionHistory};
+use super::workload_fields::scaled_value;
 use crate::json::{Value, json};
 use crate::kubelet::takes;
 use crate::metadata::{self, is_deleted};
@@ -44,44 +45,41 @@ struct DaemonChanges<'a> {
     delete: Vec<&'a Value>,
 }
 
-/// Syncs the pods and the status of one DaemonSet.
+/// Most pods that one sync creates or deletes; the changes of these pods cause the next sync.
+const BURST_REPLICAS: usize = 250;
+
+/// Syncs the pods and the status of one DaemonSet. One that is being deleted is left alone: `syncDaemonSet`.
 pub(super) async fn keep(controller: &NamespaceController, name: &str, failed: &mut FailedPods) {
-    let Some(set) = controller.workload(name) else { return };
+    let Some(set) = controller.workload(name).filter(|set| !is_deleted(set)) else { return };
     let nodes = controller.agent.server().list(&ResourceId::new("", "nodes"), None);
     let pod = tolerant_pod(controller, &set);
     let nodes: Vec<DaemonNode> = nodes.iter().map(|stored| DaemonNode::of(&pod, &controller.decoded(stored))).collect();
-    let hash = super::deployment::template_hash(&set["spec"]["template"], 0);
     let now = controller.agent.server().clock().now();
-    let mut history = None;
-    if !is_deleted(&set) {
-        controller.claim("", "pods", &set).await;
-        history = Some(RevisionHistory::sync(controller, &set).await);
-        let pods = daemon_pods(controller, &set);
-        let changes = SetState::new(&set, &nodes, &pods, &hash, now).changes(controller, failed);
-        for pod in changes.delete {
-            _ = controller.delete_pod(&set, pod).await;
-        }
-        for node in changes.create {
-            // An event tells of a refusal, and the set is synced again.
-            _ = controller.create_pod(&set, &pod_for(controller, &set, node, &hash)).await;
-        }
+    controller.claim("", "pods", &set).await;
+    let Some(history) = RevisionHistory::sync(controller, &set).await else { return };
+    let hash = history.hash();
+    let pods = daemon_pods(controller, &set);
+    let changes = SetState::new(&set, &nodes, &pods, hash, now).changes(controller, failed);
+    for pod in changes.delete.into_iter().take(BURST_REPLICAS) {
+        _ = controller.delete_pod(&set, pod).await;
     }
+    let created = changes.create.into_iter().take(BURST_REPLICAS).map(|node| pod_for(controller, &set, node, hash));
+    // An event tells of a refusal, and the set is synced again.
+    controller.create_pods(&set, created).await;
     let Some(set) = controller.workload(name) else { return };
     let pods = daemon_pods(controller, &set);
-    let state = SetState::new(&set, &nodes, &pods, &hash, now);
+    let state = SetState::new(&set, &nodes, &pods, hash, now);
     controller.write_status(&set, &state.status()).await;
-    if let Some(history) = history {
-        let hashes = |pod: &Value| metadata::label(pod, REVISION_LABEL).map(str::to_owned);
-        let live: Vec<String> = pods.iter().filter_map(hashes).map(|hash| format!("{name}-{hash}")).collect();
-        history.truncate(controller, &set, |name| live.iter().any(|live| live == name)).await;
-    }
+    let hashes = |pod: &Value| metadata::label(pod, REVISION_LABEL).map(str::to_owned);
+    let live: Vec<String> = pods.iter().filter_map(hashes).map(|hash| format!("{name}-{hash}")).collect();
+    history.truncate(controller, &set, |name| live.iter().any(|live| live == name)).await;
 }
 
 /// Returns the pods of a set, without those that have ended and are being deleted; on a node, those that are bound and
 /// the oldest come first.
 fn daemon_pods(controller: &NamespaceController, set: &Value) -> Vec<Value> {
     let mut pods = controller.controlled_objects("", "pods", set);
-    pods.retain(|pod| !(is_deleted(pod) && matches!(phase(pod), "Succeeded" | "Failed")));
+    pods.retain(|pod| !(is_deleted(pod) && has_ended(pod)));
     pods.sort_by_key(|pod| {
         let created = metadata::text(pod, "creationTimestamp").to_owned();
         (pod["spec"]["nodeName"].is_null(), created, metadata::name(pod).to_owned())
@@ -149,10 +147,9 @@ fn pod_for(controller: &NamespaceController, set: &Value, node: &str, hash: &str
 
 /// Returns a limit of the update strategy for a number of nodes; 0 if it is not set.
 fn limit(set: &Value, field: &str, nodes: usize) -> usize {
-    let given = &set["spec"]["updateStrategy"]["rollingUpdate"][field];
-    let percent = given.as_str().and_then(|text| text.trim_end_matches('%').parse::<usize>().ok());
-    let number = given.as_u64().and_then(|number| usize::try_from(number).ok());
-    percent.map(|percent| (nodes * percent).div_ceil(100)).or(number).unwrap_or(0)
+    let nodes = i64::try_from(nodes).unwrap_or(i64::MAX);
+    let value = scaled_value(&set["spec"]["updateStrategy"]["rollingUpdate"][field], nodes, true);
+    value.and_then(|value| usize::try_from(value).ok()).unwrap_or(0)
 }
 
 /// A set with its nodes and pods, and the hash of its template.
@@ -232,8 +229,7 @@ impl<'a> SetState<'a> {
         if !node.continues {
             return changes.delete.extend(pods);
         }
-        let (ended, running): (Vec<&Value>, Vec<&Value>) =
-            pods.into_iter().partition(|pod| matches!(phase(pod), "Succeeded" | "Failed"));
+        let (ended, running): (Vec<&Value>, Vec<&Value>) = pods.into_iter().partition(|pod| has_ended(pod));
         for pod in ended {
             let name = format!("{}/{}", controller.namespace, metadata::name(pod));
             let node = &node.name;

@@ -1,7 +1,10 @@
 //! Deployments: one ReplicaSet per template, and rolling or recreating updates. See
 //! `pkg/controller/deployment/{rolling,recreate,sync}.go`.
 
+use jiff::Timestamp;
+
 use super::namespace_controller::NamespaceController;
+use super::pod_state::has_ended;
 use super::progress::{self, Conditions};
 use super::scaling::{DESIRED, MAX_REPLICAS, is_rolling, is_scaling_event, resolve_fenceposts, scaled};
 use super::workload_fields::{count, desired_replicas};
@@ -56,15 +59,8 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str) {
         _ if !is_rolling(&deployment) && has_old_pods(controller, new, &sets) => without_pods(new, &sets),
         Some(new) => next_replicas(&deployment, new, &sets),
         None => {
-            let (set, error) = create_set(controller, &deployment, &sets).await;
-            conditions = progress::created(&deployment, &set, error.as_deref(), now);
-            if let Some(error) = error {
-                controller.record(&deployment, "ReplicaSetCreateError", progress::failed_creation(&set, &error));
-                if let Some(conditions) = conditions {
-                    set_conditions(controller, deployment, conditions).await;
-                }
-                return;
-            }
+            let Some(set) = create_set(controller, &deployment, &sets, now).await else { return };
+            conditions = progress::created(&deployment, &set, None, now);
             Vec::new()
         }
     };
@@ -102,7 +98,6 @@ fn old_sets<'a>(new: Option<&Value>, sets: &'a [Value]) -> impl Iterator<Item = 
 /// Returns true if old replica sets have pods or are to have some. Pods that are being deleted count until they have
 /// ended: `oldPodsRunning`.
 fn has_old_pods(controller: &NamespaceController, new: Option<&Value>, sets: &[Value]) -> bool {
-    let has_ended = |pod: &Value| matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
     old_sets(new, sets).any(|set| {
         let pods = || controller.controlled_objects("", "pods", set);
         count(set, "/spec/replicas") > 0 || count(set, "/status/replicas") > 0 || !pods().iter().all(has_ended)
@@ -167,8 +162,14 @@ fn revision(object: &Value) -> i64 {
     metadata::annotation(object, REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Creates the replica set of the present template. Returns its name, and why it cannot be created.
-async fn create_set(controller: &NamespaceController, deployment: &Value, sets: &[Value]) -> (String, Option<String>) {
+/// Creates the replica set of the present template. Returns its name; if it cannot be created, the status of the
+/// deployment says why: `getNewReplicaSet`.
+async fn create_set(
+    controller: &NamespaceController,
+    deployment: &Value,
+    sets: &[Value],
+    now: Timestamp,
+) -> Option<String> {
     let collisions = count(deployment, "/status/collisionCount");
     let hash = template_hash(&deployment["spec"]["template"], collisions);
     let name = metadata::name(deployment);
@@ -189,17 +190,24 @@ async fn create_set(controller: &NamespaceController, deployment: &Value, sets: 
         "spec": {"replicas": replicas, "minReadySeconds": count(deployment, "/spec/minReadySeconds"), "selector": selector,
             "template": template}});
     let response = controller.agent.create(&set_path(controller, ""), &set).await;
-    let name = metadata::name(&set).to_owned();
-    if response.code == 409 {
+    let name = metadata::name(&set);
+    if response.is_ok() {
+        return Some(name.to_owned());
+    }
+    if response.has_reason("AlreadyExists") {
         // One of this template is found in the next round; else another name is needed.
         let stored = controller.controlled_objects("apps", "replicasets", deployment);
         if !stored.iter().any(|set| metadata::name(set) == name && same_template(set, deployment)) {
             controller.write_status(deployment, &json!({"collisionCount": collisions + 1})).await;
         }
-        return (name, None);
+    } else if !response.is_for_ending_namespace() {
+        let error = response.message();
+        controller.record(deployment, "ReplicaSetCreateError", progress::failed_creation(name, &error));
+        if let Some(conditions) = progress::created(deployment, name, Some(&error), now) {
+            set_conditions(controller, deployment.clone(), conditions).await;
+        }
     }
-    let is_refused = !response.is_ok() && !response.is_for_ending_namespace();
-    (name, is_refused.then(|| response.message()))
+    None
 }
 
 /// Returns the Deployment's annotations (such as the change cause) with the revision added.
@@ -315,6 +323,7 @@ mod tests {
     use crate::ApiServerConfig;
     use crate::clock::Clock;
     use crate::controllers::ControllerClient;
+    use crate::loop_tests::refuse;
     use crate::server::ApiServer;
     use crate::store::ResourceId;
     use rstest::rstest;
@@ -392,6 +401,44 @@ mod tests {
         let changes = next_replicas(&deployment(4, &json!(1), &json!(1)), &new, &sets);
         let shown: Vec<(&str, i64)> = changes.iter().map(|(set, size)| (metadata::uid(set), *size)).collect();
         assert_eq!(shown, expected);
+    }
+
+    /// See `getNewReplicaSet` in `pkg/controller/deployment/sync.go`: only `AlreadyExists` is a collision.
+    #[tokio::test(start_paused = true)]
+    async fn a_conflict_is_no_collision() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        let on = serde_json::json!({"verbs": ["create"], "resource": "replicasets"});
+        refuse(&server, &on, None, 409);
+        tokio::spawn(super::super::run_workload_controllers(server.clone()));
+        let client = ControllerClient::new(&server, "user");
+        let status = || async {
+            server.clock().sleep(Duration::from_secs(10)).await;
+            let stored = server.get(&ResourceId::new("apps", "deployments"), "default", "d");
+            let status = stored.expect("a deployment").value()["status"].clone();
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            let reason = conditions.find(|one| one["type"] == "Progressing").map(|one| one["reason"].clone());
+            (status["collisionCount"].clone(), reason.unwrap_or_default())
+        };
+        let template =
+            json!({"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "a"}]}});
+        let deployment = json!({"metadata": {"name": "d"}, "spec": {"replicas": 1,
+            "selector": {"matchLabels": {"app": "d"}}, "template": template}});
+        let deployments = "/apis/apps/v1/namespaces/default/deployments";
+        assert!(client.create(deployments, &deployment).await.is_ok());
+        assert_eq!(status().await, (Value::Null, json!("ReplicaSetCreateError")));
+        server.faults().clear(None);
+        assert_eq!(status().await, (Value::Null, json!("ReplicaSetUpdated")));
+        let stored = server.get(&ResourceId::new("apps", "deployments"), "default", "d").expect("a deployment").value();
+        let mut template = stored["spec"]["template"].clone();
+        template["spec"]["containers"][0]["image"] = json!("b");
+        let name = format!("d-{}", template_hash(&template, 0));
+        let foreign = json!({"metadata": {"name": name}, "spec": {"replicas": 0, "selector": {"matchLabels": {"x": "y"}},
+            "template": {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [{"name": "c", "image": "b"}]}}}});
+        assert!(client.create("/apis/apps/v1/namespaces/default/replicasets", &foreign).await.is_ok());
+        client.patch(&format!("{deployments}/d"), MERGE_PATCH, &json!({"spec": {"template": template}})).await;
+        assert_eq!(status().await.0, json!(1));
+        let sets = server.list(&ResourceId::new("apps", "replicasets"), None);
+        assert!(sets.iter().any(|set| set.name() == format!("d-{}", template_hash(&template, 1))));
     }
 
     /// See `rolloutRecreate` in `pkg/controller/deployment/recreate.go`.

@@ -33,6 +33,7 @@ use namespace_controller::{NamespaceController, controller_uid};
 use pod_state::ready_since;
 use workload_fields::min_ready;
 
+pub(crate) use jobs::is_managed_elsewhere;
 pub use jobs::run_job_controllers;
 
 /// The resources that have pods, directly or through replica sets.
@@ -174,6 +175,7 @@ mod tests {
     use crate::clock::Clock;
     use crate::controllers::{ControllerClient, MERGE_PATCH};
     use crate::json::{Value, json};
+    use crate::loop_tests::refuse;
     use workload_fields::count;
 
     /// A set of one pod with the label `app: s`.
@@ -236,6 +238,98 @@ mod tests {
         let owned: Vec<(String, bool)> =
             all.iter().map(|pod| (pod.name().to_owned(), controller_uid(&pod.value()).is_some())).collect();
         assert_eq!(owned, [("ended".to_owned(), false), ("running".to_owned(), true)]);
+    }
+
+    fn pods(server: &ApiServer) -> usize {
+        server.list(&ResourceId::new("", "pods"), None).len()
+    }
+
+    fn controller(server: &ApiServer, plural: &str) -> NamespaceController {
+        let kind = server.registry().get("apps", "v1", plural).expect("a kind").clone();
+        NamespaceController::new(server, &kind, "default")
+    }
+
+    /// `slowStartBatch` in `pkg/controller/replicaset/replica_set.go`: after batches of one and two, that of four has a
+    /// refusal, and no batch follows.
+    #[tokio::test(start_paused = true)]
+    async fn no_batch_follows_one_with_a_refusal() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        let controller = controller(&server, "replicasets");
+        let set = replica_set();
+        let pod = |number: usize| {
+            let mut pod = controller.pod(&set);
+            metadata::set(&mut pod, "name", format!("p{number}"));
+            pod["metadata"].as_object_mut().expect("metadata").remove("ownerReferences");
+            pod
+        };
+        let on = serde_json::json!({"verbs": ["create"], "resource": "pods"});
+        refuse(&server, &on, Some(1), 500);
+        let (created, error) = controller.create_pods(&set, (0..10).map(pod)).await;
+        assert_eq!((created, error.is_some(), pods(&server)), (0, true, 0));
+        let no_name = json!({"metadata": {"namespace": "default"}});
+        let all = (0..10).map(|number| if number == 3 { no_name.clone() } else { pod(number) });
+        let (created, error) = controller.create_pods(&set, all).await;
+        assert_eq!((created, error.is_some(), pods(&server)), (6, true, 6));
+    }
+
+    /// `BurstReplicas` in `pkg/controller/replicaset/replica_set.go`.
+    #[tokio::test(start_paused = true)]
+    async fn one_sync_creates_no_more_than_a_burst() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        let mut set = replica_set();
+        set["spec"]["replicas"] = json!(i32::MAX);
+        let client = ControllerClient::new(&server, "user");
+        assert!(client.create("/apis/apps/v1/namespaces/default/replicasets", &set).await.is_ok());
+        replicas::keep(&controller(&server, "replicasets"), "s").await;
+        assert_eq!(pods(&server), 500);
+    }
+
+    /// `getStatefulSetRevisions` and `constructHistory` return the error of a revision, and the sync ends.
+    #[tokio::test(start_paused = true)]
+    async fn there_is_no_pod_without_a_revision() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        server.seed([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).expect("seeded");
+        let on = serde_json::json!({"verbs": ["create"], "resource": "controllerrevisions"});
+        refuse(&server, &on, None, 500);
+        tokio::spawn(run_workload_controllers(server.clone()));
+        let client = ControllerClient::new(&server, "user");
+        for (kind, plural) in [("StatefulSet", "statefulsets"), ("DaemonSet", "daemonsets")] {
+            let mut set = replica_set();
+            set["kind"] = json!(kind);
+            metadata::set(&mut set, "name", plural);
+            if kind == "DaemonSet" {
+                set["spec"].as_object_mut().expect("a spec").remove("replicas");
+            }
+            let reply = client.create(&format!("/apis/apps/v1/namespaces/default/{plural}"), &set).await;
+            assert!(reply.is_ok(), "{}", reply.body());
+        }
+        server.clock().sleep(Duration::from_secs(10)).await;
+        assert_eq!(pods(&server), 0);
+        server.faults().clear(None);
+        server.clock().sleep(Duration::from_secs(20)).await;
+        assert_eq!(pods(&server), 2);
+    }
+
+    /// `syncDaemonSet` in `pkg/controller/daemon/daemon_controller.go`.
+    #[tokio::test(start_paused = true)]
+    async fn the_status_of_a_daemon_set_that_is_being_deleted_stays() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        tokio::spawn(run_workload_controllers(server.clone()));
+        let client = ControllerClient::new(&server, "user");
+        let mut set = replica_set();
+        set["kind"] = json!("DaemonSet");
+        metadata::set(&mut set, "finalizers", json!(["example.com/wait"]));
+        set["spec"].as_object_mut().expect("a spec").remove("replicas");
+        assert!(client.create("/apis/apps/v1/namespaces/default/daemonsets", &set).await.is_ok());
+        server.clock().sleep(Duration::from_secs(1)).await;
+        client.delete("/apis/apps/v1/namespaces/default/daemonsets/s", None).await;
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}});
+        assert!(client.create("/api/v1/nodes", &node).await.is_ok());
+        server.clock().sleep(Duration::from_secs(1)).await;
+        let set = server.get(&ResourceId::new("apps", "daemonsets"), "default", "s").expect("a set").value();
+        assert!(metadata::is_deleted(&set));
+        let fields = ["desiredNumberScheduled", "observedGeneration"];
+        assert_eq!(fields.map(|field| count(&set, &format!("/status/{field}"))), [0, 1]);
     }
 
     #[tokio::test(start_paused = true)]

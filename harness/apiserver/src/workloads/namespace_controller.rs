@@ -153,19 +153,31 @@ impl NamespaceController {
             "namespace": self.namespace, "ownerReferences": self.owner_references(owner)}})
     }
 
-    /// Creates a pod of a workload. There is an event if it is refused, and the error is the message; an ending
-    /// namespace is no fault of the workload's.
-    pub(super) async fn create_pod(&self, owner: &Value, pod: &Value) -> Result<(), Option<String>> {
-        let response = self.agent.create(&self.pods(""), pod).await;
-        if response.is_ok() {
-            return Ok(());
+    /// Creates pods of a workload, batch after batch until there is a refusal. Returns their number and the first
+    /// error; there is an event about each. An ending namespace is no fault of the workload's.
+    pub(super) async fn create_pods(
+        &self,
+        owner: &Value,
+        pods: impl Iterator<Item = Value>,
+    ) -> (usize, Option<String>) {
+        let mut created = 0;
+        let mut first_error = None;
+        for (call, pod) in pods.enumerate() {
+            let response = self.agent.create(&self.pods(""), &pod).await;
+            if response.is_ok() {
+                created += 1;
+            } else if response.is_for_ending_namespace() {
+                break;
+            } else {
+                let error = response.message();
+                self.record(owner, "FailedCreate", format!("Error creating: {error}"));
+                first_error.get_or_insert(error);
+            }
+            if first_error.is_some() && ends_batch(call) {
+                break;
+            }
         }
-        if response.is_for_ending_namespace() {
-            return Err(None);
-        }
-        let error = response.message();
-        self.record(owner, "FailedCreate", format!("Error creating: {error}"));
-        Err(Some(error))
+        (created, first_error)
     }
 
     /// Records a warning about a workload.
@@ -233,6 +245,12 @@ impl NamespaceController {
             self.agent.patch(&format!("{}/status", self.path(name)), MERGE_PATCH, &patch).await;
         }
     }
+}
+
+/// Returns true if a call, counted from 0, is the last one of its batch. There are batches of 1, 2, 4, … calls, and
+/// none follows one in which a call was refused: `slowStartBatch` in `pkg/controller/replicaset/replica_set.go`.
+pub(super) fn ends_batch(call: usize) -> bool {
+    (call + 2).is_power_of_two()
 }
 
 pub(super) fn controller_uid(object: &Value) -> Option<&str> {

@@ -6,8 +6,18 @@ use super::workload_fields::min_ready;
 use crate::json::Value;
 use crate::metadata;
 
+/// Returns true if the pod has succeeded or failed: `IsPodTerminal`.
+pub(super) fn has_ended(pod: &Value) -> bool {
+    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+}
+
 pub(super) fn is_active(pod: &Value) -> bool {
-    !metadata::is_deleted(pod) && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
+    !metadata::is_deleted(pod) && !has_ended(pod)
+}
+
+/// Returns true if the pod is being deleted and has not ended: `IsPodTerminating`.
+pub(super) fn is_terminating(pod: &Value) -> bool {
+    metadata::is_deleted(pod) && !has_ended(pod)
 }
 
 pub(super) fn is_ready(pod: &Value) -> bool {

@@ -7,12 +7,15 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::namespace_controller::{NamespaceController, controller_uid};
-use super::pod_state::{is_active, is_available, is_ready, ready_since};
+use super::pod_state::{is_active, is_available, is_ready, is_terminating, ready_since};
 use super::workload_fields::desired_replicas;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
 use crate::registry::time::rfc3339;
+
+/// Most pods that one sync creates or deletes; the changes of these pods cause the next sync.
+const BURST_REPLICAS: usize = 500;
 
 /// Syncs the pods and the status of one set.
 pub(super) async fn keep(controller: &NamespaceController, name: &str) {
@@ -25,15 +28,12 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str) {
     let mut failure = None;
     if !is_deleted(&set) {
         let missing = desired_replicas(&set) - i64::try_from(active.len()).unwrap_or(i64::MAX);
-        for _ in 0..missing {
-            let mut pod = controller.pod(&set);
-            metadata::set(&mut pod, "generateName", format!("{name}-"));
-            if let Err(error) = controller.create_pod(&set, &pod).await {
-                failure = error.map(|error| ("FailedCreate", error));
-                break;
-            }
-        }
-        let surplus = usize::try_from(-missing).unwrap_or(0);
+        let mut pod = controller.pod(&set);
+        metadata::set(&mut pod, "generateName", format!("{name}-"));
+        let creations = usize::try_from(missing).unwrap_or(0).min(BURST_REPLICAS);
+        let (_, error) = controller.create_pods(&set, std::iter::repeat_n(pod, creations)).await;
+        failure = error.map(|error| ("FailedCreate", error));
+        let surplus = usize::try_from(-missing).unwrap_or(0).min(BURST_REPLICAS);
         let now = controller.agent.server().clock().now();
         let colocated = if surplus > 0 { related_pods(controller, &set) } else { BTreeMap::new() };
         for pod in ranked_deletion_order(active, &colocated, now).into_iter().take(surplus) {
@@ -149,11 +149,6 @@ fn conditions(set: &Value, failure: Option<(&str, String)>, now: &str) -> Option
         _ => return None,
     }
     Some(Value::Array(others))
-}
-
-/// Returns true if a pod is being deleted and has not ended: `IsPodTerminating`.
-fn is_terminating(pod: &Value) -> bool {
-    is_deleted(pod) && !matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
 /// Returns the status. With `terminating` it counts terminating pods, which replica sets do and replication

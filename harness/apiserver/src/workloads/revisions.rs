@@ -6,6 +6,7 @@ use super::workload_fields::count;
 use crate::controllers::MERGE_PATCH;
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::store::ResourceId;
 
 /// The label of revisions of stateful sets with the hash of their data.
 const HASH_LABEL: &str = "controller.kubernetes.io/hash";
@@ -21,8 +22,8 @@ pub(super) struct RevisionHistory {
 
 impl RevisionHistory {
     /// Reads the revisions of a set. The present template becomes the newest revision: by a new one, or by a higher
-    /// number of the one that had it.
-    pub(super) async fn sync(controller: &NamespaceController, set: &Value) -> Self {
+    /// number of the one that had it. Returns `None` if that is refused.
+    pub(super) async fn sync(controller: &NamespaceController, set: &Value) -> Option<Self> {
         if !metadata::is_deleted(set) {
             controller.claim("apps", "controllerrevisions", set).await;
         }
@@ -35,22 +36,25 @@ impl RevisionHistory {
             Some(known) => {
                 let mut revision = revisions.remove(known);
                 let path = path(controller, metadata::name(&revision));
-                controller.agent.patch(&path, MERGE_PATCH, &json!({"revision": next})).await;
+                if !controller.agent.patch(&path, MERGE_PATCH, &json!({"revision": next})).await.is_ok() {
+                    return None;
+                }
                 revision["revision"] = json!(next);
                 revisions.push(revision);
             }
-            None => {
-                let revision = new_revision(controller, set, data, next);
-                controller.agent.create(&path(controller, ""), &revision).await;
-                revisions.push(revision);
-            }
+            None => revisions.push(create(controller, set, &data, next).await?),
         }
-        Self { revisions }
+        Some(Self { revisions })
     }
 
     /// The name of the revision of the present template.
     pub(super) fn update(&self) -> &str {
         self.revisions.last().map_or("", metadata::name)
+    }
+
+    /// Returns the hash of the present template, for the pods of a DaemonSet.
+    pub(super) fn hash(&self) -> &str {
+        self.revisions.last().and_then(|revision| metadata::label(revision, REVISION_LABEL)).unwrap_or_default()
     }
 
     /// Returns the template of the revision with this name.
@@ -90,8 +94,30 @@ fn data(set: &Value) -> Value {
     json!({"spec": {"template": template}})
 }
 
-fn new_revision(controller: &NamespaceController, set: &Value, data: Value, number: i64) -> Value {
-    let hash = super::deployment::template_hash(&set["spec"]["template"], 0);
+/// Creates a revision; its name changes while there are others of this name: `CreateControllerRevision`. Returns `None`
+/// if it is refused.
+async fn create(controller: &NamespaceController, set: &Value, data: &Value, number: i64) -> Option<Value> {
+    for collisions in 0.. {
+        let revision = new_revision(controller, set, data, number, collisions);
+        let reply = controller.agent.create(&path(controller, ""), &revision).await;
+        if reply.is_ok() {
+            return Some(revision);
+        }
+        if !reply.has_reason("AlreadyExists") {
+            break;
+        }
+        let resource = ResourceId::new("apps", "controllerrevisions");
+        let known = controller.agent.server().get(&resource, &controller.namespace, metadata::name(&revision))?;
+        let known = controller.decoded(&known);
+        if known["data"] == *data {
+            return Some(known);
+        }
+    }
+    None
+}
+
+fn new_revision(controller: &NamespaceController, set: &Value, data: &Value, number: i64, collisions: i64) -> Value {
+    let hash = super::deployment::template_hash(&set["spec"]["template"], collisions);
     let label = if &*controller.kind.kind == "DaemonSet" { REVISION_LABEL } else { HASH_LABEL };
     let mut labels = set["spec"]["template"]["metadata"]["labels"].clone();
     labels[label] = json!(hash);

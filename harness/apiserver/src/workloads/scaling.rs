@@ -2,7 +2,7 @@
 //! share. PURE. See `scale` in `pkg/controller/deployment/sync.go`, and
 //! `pkg/controller/deployment/util/deployment_util.go`.
 
-use super::workload_fields::{count, desired_replicas};
+use super::workload_fields::{count, desired_replicas, scaled_value};
 use crate::json::Value;
 use crate::metadata;
 
@@ -18,15 +18,8 @@ pub(super) fn resolve_fenceposts(deployment: &Value) -> (i64, i64) {
         return (0, 0);
     }
     let wanted = desired_replicas(deployment);
-    let resolve = |value: &Value, round_up: bool| match value {
-        Value::String(text) => {
-            let percent: i64 = text.trim_end_matches('%').parse().unwrap_or(25);
-            if round_up { (wanted * percent + 99) / 100 } else { wanted * percent / 100 }
-        }
-        other => other.as_i64().unwrap_or(0),
-    };
-    let surge = resolve(&rolling["maxSurge"], true);
-    let unavailable = resolve(&rolling["maxUnavailable"], false);
+    let surge = scaled_value(&rolling["maxSurge"], wanted, true).unwrap_or(0);
+    let unavailable = scaled_value(&rolling["maxUnavailable"], wanted, false).unwrap_or(0);
     if surge == 0 && unavailable == 0 { (0, 1) } else { (surge, unavailable) }
 }
 

@@ -1,11 +1,14 @@
 //! Stateful sets: pods with ordinals, created and updated in order. See
 //! `pkg/controller/statefulset/stateful_set_control.go`.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use jiff::Timestamp;
 
 use super::claims;
-use super::namespace_controller::NamespaceController;
-use super::pod_state::{has_been_ready, is_active, is_available, ready_condition};
+use super::namespace_controller::{NamespaceController, ends_batch};
+use super::pod_state::{has_been_ready, has_ended, is_available, ready_condition};
 use super::revisions::{REVISION_LABEL, RevisionHistory};
 use super::workload_fields::{count, desired_replicas};
 use crate::json::{Value, json};
@@ -24,12 +27,11 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str) {
     let Some(set) = controller.workload(name) else { return };
     if !is_deleted(&set) {
         // Pods with names of other forms are not members, even if their labels match.
-        let is_member = |pod: &Value| number(pod) >= 0 && metadata::name(pod).starts_with(&format!("{name}-"));
-        controller.claim_members("", "pods", &set, None, is_member).await;
+        controller.claim_members("", "pods", &set, None, |pod| ordinal(&set, pod).is_some()).await;
     }
     let pods = controller.controlled_objects("", "pods", &set);
     let now = controller.agent.server().clock().now();
-    let history = RevisionHistory::sync(controller, &set).await;
+    let Some(history) = RevisionHistory::sync(controller, &set).await else { return };
     let known = set["status"]["currentRevision"].as_str().unwrap_or_default();
     let current = if history.template(known).is_some() { known } else { history.update() }.to_owned();
     let versioned = VersionedSet { set: &set, history, current };
@@ -47,9 +49,11 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str) {
     history.truncate(controller, &set, is_live).await;
 }
 
-fn number(pod: &Value) -> i64 {
-    let name = metadata::name(pod);
-    name.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(-1)
+/// Returns the ordinal in the name of a pod; `None` if the pod is not of this set: `getParentNameAndOrdinal`.
+fn ordinal(set: &Value, pod: &Value) -> Option<i64> {
+    let (parent, digits) = metadata::name(pod).rsplit_once('-')?;
+    let is_member = parent == metadata::name(set) && digits.bytes().all(|digit| digit.is_ascii_digit());
+    digits.parse::<i32>().ok().filter(|_| is_member).map(i64::from)
 }
 
 /// Returns the ordinal of the first pod that an update replaces.
@@ -84,66 +88,71 @@ impl VersionedSet<'_> {
     }
 }
 
+/// The result of a step for one ordinal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum PodStep {
+    /// The pod is available: nothing is to be done.
+    Available,
+    /// The pod was created, or is not available yet.
+    Waits,
+    /// A write was refused.
+    Refused,
+}
+
 /// Makes the next step: creates a missing pod, deletes a surplus one, or replaces one of an old template; with the
 /// Parallel policy it creates and deletes several at once.
 async fn move_on(controller: &NamespaceController, versioned: &VersionedSet<'_>, pods: &[Value], now: Timestamp) {
     let set = versioned.set;
-    let parallel = set["spec"]["podManagementPolicy"] == "Parallel";
+    let is_parallel = set["spec"]["podManagementPolicy"] == "Parallel";
     let start = count(set, "/spec/ordinals/start");
     let ordinals = start..start.saturating_add(desired_replicas(set));
-    for pod in pods {
-        claims::update_owners(controller, set, pod, ordinals.contains(&number(pod))).await;
+    let by_ordinal: BTreeMap<i64, &Value> = pods.iter().filter_map(|pod| Some((ordinal(set, pod)?, pod))).collect();
+    for (index, pod) in &by_ordinal {
+        claims::update_owners(controller, set, pod, ordinals.contains(index)).await;
     }
-    for index in ordinals.clone() {
-        match pods.iter().find(|pod| number(pod) == index) {
-            None => {
-                let pod = versioned.pod(controller, index);
-                let has_claims = claims::create_missing(controller, set, metadata::name(&pod)).await;
-                if !has_claims {
-                    if parallel {
-                        continue;
-                    }
-                    return;
-                }
-                let response = controller.agent.create(&controller.pods(""), &pod).await;
-                if !response.is_ok() && !response.is_for_ending_namespace() {
-                    let [pod, name] = [&pod, set].map(metadata::name);
-                    let error = response.message();
-                    let message = format!("Create Pod {pod} in StatefulSet {name} failed error: {error}");
-                    controller.record(set, "FailedCreate", message);
-                }
-            }
-            Some(pod) if !is_active(pod) && !is_deleted(pod) => _ = controller.delete_pod(set, pod).await,
-            Some(pod) if is_available(pod, set, now) => continue,
-            // The claims of a pod that waits for them are created again.
-            Some(pod) if is_active(pod) && pod["status"]["phase"] == "Pending" => {
-                claims::create_missing(controller, set, metadata::name(pod)).await;
-            }
-            Some(_) => {}
-        }
-        if !parallel {
+    let mut is_refused = false;
+    for (call, index) in ordinals.clone().enumerate() {
+        let step = match by_ordinal.get(&index) {
+            Some(pod) => keep_pod(controller, set, pod, now).await,
+            None => create_pod(controller, versioned, index).await,
+        };
+        is_refused |= step == PodStep::Refused;
+        if !is_parallel && step != PodStep::Available || is_refused && ends_batch(call) {
             return;
         }
     }
-    let mut surplus: Vec<&Value> = pods.iter().filter(|pod| !ordinals.contains(&number(pod))).collect();
-    surplus.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
-    for (index, pod) in surplus.iter().enumerate() {
-        // Of several that are not available, the one with the lowest ordinal is the first to go.
-        let waits =
-            || !is_available(pod, set, now) && surplus[index + 1..].iter().any(|pod| !is_available(pod, set, now));
-        if !is_deleted(pod) && (parallel || !waits()) {
-            _ = controller.delete_pod(set, pod).await;
-        }
-        if !parallel {
-            return;
-        }
-    }
-    if set["spec"]["updateStrategy"]["type"] == "OnDelete" {
+    if is_refused {
         return;
     }
-    let mut updated: Vec<&Value> = pods.iter().filter(|pod| number(pod) >= start + partition(set)).collect();
-    updated.sort_by_key(|pod| std::cmp::Reverse(number(pod)));
-    for pod in updated {
+    let surplus: Vec<&Value> =
+        by_ordinal.iter().rev().filter(|(index, _)| !ordinals.contains(index)).map(|(_, pod)| *pod).collect();
+    for (call, pod) in surplus.iter().enumerate() {
+        // Of several that are not available, the one with the lowest ordinal is the first to go.
+        let waits =
+            || !is_available(pod, set, now) && surplus[call + 1..].iter().any(|pod| !is_available(pod, set, now));
+        let goes = !is_deleted(pod) && (is_parallel || !waits());
+        let is_refused = goes && controller.delete_pod(set, pod).await.is_err();
+        if is_refused || !is_parallel {
+            return;
+        }
+    }
+    if set["spec"]["updateStrategy"]["type"] != "OnDelete" {
+        roll(controller, versioned, &by_ordinal, start + partition(set)..ordinals.end, now).await;
+    }
+}
+
+/// Replaces the pod of an old template with the highest of these ordinals, if those above it are available.
+async fn roll(
+    controller: &NamespaceController,
+    versioned: &VersionedSet<'_>,
+    by_ordinal: &BTreeMap<i64, &Value>,
+    ordinals: Range<i64>,
+    now: Timestamp,
+) {
+    let set = versioned.set;
+    for index in ordinals.rev() {
+        // A pod that was created above is not available.
+        let Some(pod) = by_ordinal.get(&index) else { return };
         if metadata::label(pod, REVISION_LABEL) != Some(versioned.history.update()) && !is_deleted(pod) {
             _ = controller.delete_pod(set, pod).await;
             return;
@@ -152,6 +161,41 @@ async fn move_on(controller: &NamespaceController, versioned: &VersionedSet<'_>,
         if !is_available(pod, set, now) {
             return;
         }
+    }
+}
+
+/// Creates the pod with this ordinal, after its claims.
+async fn create_pod(controller: &NamespaceController, versioned: &VersionedSet<'_>, index: i64) -> PodStep {
+    let pod = versioned.pod(controller, index);
+    let [pod_name, name] = [&pod, versioned.set].map(metadata::name);
+    if !claims::create_missing(controller, versioned.set, pod_name).await {
+        return PodStep::Refused;
+    }
+    let response = controller.agent.create(&controller.pods(""), &pod).await;
+    if response.is_ok() {
+        return PodStep::Waits;
+    }
+    if !response.is_for_ending_namespace() {
+        let error = response.message();
+        let message = format!("Create Pod {pod_name} in StatefulSet {name} failed error: {error}");
+        controller.record(versioned.set, "FailedCreate", message);
+    }
+    PodStep::Refused
+}
+
+/// Deletes a pod that has ended, and creates the claims again of one that waits for them.
+async fn keep_pod(controller: &NamespaceController, set: &Value, pod: &Value, now: Timestamp) -> PodStep {
+    let is_done = if has_ended(pod) {
+        is_deleted(pod) || controller.delete_pod(set, pod).await.is_ok()
+    } else {
+        pod["status"]["phase"] != "Pending" || claims::create_missing(controller, set, metadata::name(pod)).await
+    };
+    if is_done && is_available(pod, set, now) {
+        PodStep::Available
+    } else if is_done {
+        PodStep::Waits
+    } else {
+        PodStep::Refused
     }
 }
 
@@ -188,6 +232,7 @@ mod tests {
     use crate::kubelet::{self, KubeletOptions};
     use crate::server::ApiServer;
     use crate::store::ResourceId;
+    use rstest::rstest;
 
     const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
@@ -213,7 +258,7 @@ mod tests {
     fn images(server: &ApiServer) -> Vec<String> {
         let mut pods: Vec<Value> =
             server.list(&ResourceId::new("", "pods"), Some("default")).iter().map(|pod| pod.value()).collect();
-        pods.sort_by_key(number);
+        pods.sort_by_key(|pod| metadata::name(pod).to_owned());
         pods.iter().map(|pod| pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
@@ -248,6 +293,44 @@ mod tests {
         assert_eq!(revisions(), [(before[1].0.clone(), 2), (before[0].0.clone(), 3)]);
         let set = server.get(&ResourceId::new("apps", "statefulsets"), "default", "s").expect("a set").value();
         assert_eq!(set["status"]["currentRevision"], before[0].0.as_str());
+    }
+
+    /// See `getParentNameAndOrdinal` in `pkg/controller/statefulset/stateful_set_utils.go`.
+    #[rstest]
+    #[case::own("web-10", Some(10))]
+    #[case::another_parent("web-debug-0", None)]
+    #[case::sign("web-+1", None)]
+    #[case::none("web-", None)]
+    #[case::beyond_the_numbers("web-2147483648", None)]
+    fn ordinals(#[case] pod: &str, #[case] expected: Option<i64>) {
+        let [set, pod] = ["web", pod].map(|name| json!({"metadata": {"name": name}}));
+        assert_eq!(ordinal(&set, &pod), expected);
+    }
+
+    /// `updateStatefulSet` in `pkg/controller/statefulset/stateful_set_control.go`: a pod that was just created is not
+    /// available, so the next one is not replaced yet.
+    #[tokio::test(start_paused = true)]
+    async fn a_parallel_rollout_replaces_one_pod_at_a_time() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
+        server.seed([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).expect("seeded");
+        tokio::spawn(super::super::run_workload_controllers(server.clone()));
+        tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default()));
+        let client = ControllerClient::new(&server, "user");
+        let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {
+            "replicas": 3, "serviceName": "s", "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {"app": "s"}},
+            "template": {"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "a"}]}}}});
+        assert!(client.create(SETS, &set).await.is_ok());
+        server.clock().sleep(Duration::from_secs(30)).await;
+        let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "b"}]}}}});
+        client.patch(&format!("{SETS}/s"), MERGE_PATCH, &image).await;
+        for _ in 0..600 {
+            server.clock().sleep(Duration::from_millis(100)).await;
+            let pods = server.list(&ResourceId::new("", "pods"), None);
+            let ready = pods.iter().filter(|pod| ready_condition(&pod.value()).is_some()).count();
+            assert!(ready >= 2, "{ready} of {} pods are ready", pods.len());
+        }
+        assert_eq!(images(&server), ["b", "b", "b"]);
     }
 
     /// See `computeReplicaStatus` in `pkg/controller/statefulset/stateful_set_control.go`.

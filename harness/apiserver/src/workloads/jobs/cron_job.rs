@@ -8,7 +8,7 @@ use super::super::namespace_controller::NamespaceController;
 use super::deletion::try_delete;
 use super::job;
 use super::schedule::Schedule;
-use super::times::{RETRY, time_of};
+use super::times::time_of;
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::time::format_time;
@@ -26,12 +26,11 @@ pub(super) async fn sync(controller: &NamespaceController, name: &str) -> Option
     let mut sync = CronJobSync { controller, before: cron_job["status"].clone(), cron_job, now };
     sync.report_jobs(&jobs);
     sync.forget_ended(&jobs);
-    let next = match sync.start_due().await {
-        Ok(next) => next,
-        Err(Refused) => now.checked_add(RETRY).ok(),
-    };
+    // After a refusal there is another try.
+    let next = sync.start_due().await.unwrap_or(None);
     sync.remove_old(jobs).await;
-    if sync.write().await { next } else { now.checked_add(RETRY).ok() }
+    sync.write().await;
+    next
 }
 
 /// A write was refused.
@@ -195,23 +194,21 @@ impl CronJobSync<'_> {
         metadata["annotations"][SCHEDULED] = json!(self.zoned(due));
         let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": template["spec"]});
         let reply = self.controller.agent.create(&self.job_path(""), &job).await;
-        let created = match reply.code {
-            409 => {
-                let stored = self.controller.controlled_objects("batch", "jobs", &self.cron_job);
-                let Some(own) = stored.into_iter().find(|job| metadata::name(job) == name) else { return Ok(()) };
-                own
+        let created = if reply.is_ok() {
+            self.record("SuccessfulCreate", format!("Created job {name}"));
+            reply.body()
+        } else if reply.has_reason("AlreadyExists") {
+            // This is nothing to try again.
+            self.controller.agent.take_refusal();
+            let stored = self.controller.controlled_objects("batch", "jobs", &self.cron_job);
+            let Some(own) = stored.into_iter().find(|job| metadata::name(job) == name) else { return Ok(()) };
+            own
+        } else {
+            if !reply.is_for_ending_namespace() {
+                let message = format!("Error creating job: {}", reply.message());
+                self.controller.record(&self.cron_job, "FailedCreate", message);
             }
-            _ if reply.is_ok() => {
-                self.record("SuccessfulCreate", format!("Created job {name}"));
-                reply.body()
-            }
-            _ => {
-                if !reply.is_for_ending_namespace() {
-                    let message = format!("Error creating job: {}", reply.message());
-                    self.controller.record(&self.cron_job, "FailedCreate", message);
-                }
-                return Err(Refused);
-            }
+            return Err(Refused);
         };
         let mut active = self.active();
         active.push(
@@ -253,14 +250,13 @@ impl CronJobSync<'_> {
     }
 
     /// Writes the status, if it has changed.
-    async fn write(&mut self) -> bool {
+    async fn write(&mut self) {
         if let Some(status) = self.cron_job["status"].as_object_mut() {
             status.retain(|_, value| !value.is_null());
         }
-        if self.cron_job["status"] == self.before {
-            return true;
+        if self.cron_job["status"] != self.before {
+            let path = format!("{}/status", self.controller.path(metadata::name(&self.cron_job)));
+            self.controller.agent.replace(&path, &self.cron_job).await;
         }
-        let path = format!("{}/status", self.controller.path(metadata::name(&self.cron_job)));
-        self.controller.agent.replace(&path, &self.cron_job).await.is_ok()
     }
 }

@@ -4,11 +4,6 @@ use super::super::namespace_controller::NamespaceController;
 use crate::json::{Value, json};
 use crate::metadata;
 
-/// Deletes an object with preconditions and a propagation policy.
-pub(super) async fn delete(controller: &NamespaceController, path: &str, object: &Value, policy: &str) -> bool {
-    try_delete(controller, path, object, policy).await.is_ok()
-}
-
 /// Deletes an object with a propagation policy.
 ///
 /// # Errors

@@ -6,12 +6,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::super::namespace_controller::NamespaceController;
-use super::super::pod_state::{is_active, is_ready};
+use super::super::pod_state::{is_active, is_ready, is_terminating};
 use super::super::workload_fields::count;
-use super::deletion::delete;
+use super::deletion::try_delete;
+use super::indexes::Indexes;
+use super::pods;
 use super::policies::{self, FailureAction};
-use super::times::{RETRY, earliest, time_of};
-use super::{indexes, pods};
+use super::times::{earliest, time_of};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::registry::time::format_time;
@@ -52,6 +53,11 @@ pub(super) fn finish_time(job: &Value) -> Option<Timestamp> {
     time_of(ended, "/lastTransitionTime")
 }
 
+/// Returns true if another controller manages a job: `managedByExternalController`.
+pub(crate) fn is_managed_elsewhere(job: &Value) -> bool {
+    job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != "kubernetes.io/job-controller")
+}
+
 /// Returns a condition that is true.
 fn condition<'j>(job: &'j Value, kind: &str) -> Option<&'j Value> {
     let conditions = job["status"]["conditions"].as_array()?;
@@ -69,15 +75,15 @@ pub(super) async fn sync(
         failures.remove(metadata::uid(&job));
         return expire(controller, &job, finished).await;
     }
-    // Another controller manages it.
-    if job["spec"]["managedBy"].as_str().is_some_and(|manager| manager != "kubernetes.io/job-controller") {
+    if is_managed_elsewhere(&job) {
         return None;
     }
     controller.claim_members("", "pods", &job, Some(pods::FINALIZER), |_| true).await;
     let pods = controller.controlled_objects("", "pods", &job);
     let now = controller.agent.server().clock().now();
     let stored = job["status"].clone();
-    JobSync { controller, pods, now, next: None, stored, job, failures, delayed: BTreeMap::new() }.run().await
+    let record = failures.get(metadata::uid(&job)).copied();
+    JobSync { controller, pods, now, next: None, stored, job, failures, record, delayed: BTreeMap::new() }.run().await
 }
 
 /// Deletes a finished job when its time to live has passed. See `pkg/controller/ttlafterfinished`.
@@ -92,8 +98,8 @@ async fn expire(controller: &NamespaceController, job: &Value, finished: Timesta
         return Some(expires);
     }
     let controller = controller.named("plumbline/ttl-after-finished-controller");
-    let is_deleted = delete(&controller, &controller.path(metadata::name(job)), job, "Foreground").await;
-    if is_deleted { None } else { now.checked_add(RETRY).ok() }
+    _ = try_delete(&controller, &controller.path(metadata::name(job)), job, "Foreground").await;
+    None
 }
 
 struct JobSync<'a> {
@@ -106,11 +112,25 @@ struct JobSync<'a> {
     now: Timestamp,
     next: Option<Timestamp>,
     failures: &'a mut BTreeMap<String, PodFailures>,
+    /// The failures with those that the status is to count.
+    record: Option<PodFailures>,
     /// The last failed pods of indexes without another one. With a limit per index they stay until they are replaced.
     delayed: BTreeMap<i64, Value>,
 }
 
 impl PodFailures {
+    /// Returns the record after more pods have ended; a success ends the count of the failures before it:
+    /// `newBackoffRecord`.
+    fn after(known: Option<Self>, good: &[&Value], bad: &[&Value]) -> Option<Self> {
+        let success = good.iter().filter_map(|pod| pods::finish_time(pod)).max();
+        let known = known.filter(|_| good.is_empty());
+        let ends = bad.iter().filter_map(|pod| pods::finish_time(pod));
+        let ends: Vec<Timestamp> = ends.filter(|at| success.is_none_or(|success| *at > success)).collect();
+        let Some(last) = ends.iter().copied().max() else { return known };
+        let new = u32::try_from(ends.len()).unwrap_or(u32::MAX);
+        Some(Self { count: known.map_or(0, |known| known.count).saturating_add(new), last })
+    }
+
     /// Returns the time from which there may be a new pod.
     fn resumes(self) -> Option<Timestamp> {
         let delay = BACK_OFF.saturating_mul(2_u32.saturating_pow(self.count.saturating_sub(1))).min(BACK_OFF_MAX);
@@ -147,20 +167,20 @@ impl JobSync<'_> {
     }
 
     /// Returns the indexes that have failed, if there is a limit for each.
-    fn failed_indexes(&self) -> Option<BTreeSet<i64>> {
+    fn failed_indexes(&self) -> Option<Indexes> {
         let failed = self.pods.iter().filter(|pod| self.is_failed(pod));
         Some(policies::failed_indexes(&self.job, failed, self.limit_per_index()?))
     }
 
     /// Finds the failed pods that are to stay: `getPodsWithDelayedDeletionPerIndex`.
     fn delay_failed(&mut self) {
-        let Some(mut done) = self.failed_indexes() else { return };
-        done.extend(self.succeeded_indexes());
-        done.extend(self.pods.iter().filter(|pod| is_active(pod)).filter_map(pods::index));
+        let Some(failed) = self.failed_indexes() else { return };
+        let active = self.pods.iter().filter(|pod| is_active(pod)).filter_map(pods::index);
+        let done = failed.or(self.succeeded_indexes()).with(active);
         let completions = self.spec("completions").unwrap_or(0);
         let mut last: BTreeMap<i64, Value> = BTreeMap::new();
         for pod in self.pods.iter().filter(|pod| pods::is_tracked(pod) && self.is_failed(pod)) {
-            let Some(index) = pods::index(pod).filter(|index| *index < completions && !done.contains(index)) else {
+            let Some(index) = pods::index(pod).filter(|index| *index < completions && !done.contains(*index)) else {
                 continue;
             };
             let age = |pod: &Value| (policies::failures_of_index(pod), pods::finish_time(pod));
@@ -177,12 +197,11 @@ impl JobSync<'_> {
     }
 
     /// Returns the indexes of pods that have succeeded, with those that were counted.
-    fn succeeded_indexes(&self) -> BTreeSet<i64> {
+    fn succeeded_indexes(&self) -> Indexes {
         let completions = self.spec("completions").unwrap_or(0);
-        let mut all = indexes::parse(self.job["status"]["completedIndexes"].as_str().unwrap_or_default(), completions);
+        let known = Indexes::parse(self.job["status"]["completedIndexes"].as_str().unwrap_or_default(), completions);
         let done = self.pods.iter().filter(|pod| pods::is_tracked(pod) && pods::has_phase(pod, "Succeeded"));
-        all.extend(done.filter_map(pods::index).filter(|index| *index < completions));
-        all
+        known.with(done.filter_map(pods::index).filter(|index| *index < completions))
     }
 
     /// Returns the number of pods that have succeeded and failed, counted or not.
@@ -191,27 +210,24 @@ impl JobSync<'_> {
         let known_bad = self.uncounted("failed");
         let is_new =
             |pod: &&Value, known: &BTreeSet<String>| pods::is_tracked(pod) && !known.contains(metadata::uid(pod));
-        let good = self.pods.iter().filter(|pod| pods::has_phase(pod, "Succeeded") && is_new(pod, &known_good)).count();
+        let is_good = |pod: &&Value| pods::has_phase(pod, "Succeeded") && is_new(pod, &known_good);
         let is_bad = |pod: &&Value| self.is_failed(pod) && is_new(pod, &known_bad);
-        let bad = self.pods.iter().filter(is_bad).count();
-        let counts = |pod: &&Value| policies::failure_action(&self.job, pod) != FailureAction::Ignore;
-        let counted = self.pods.iter().filter(is_bad).filter(counts).count();
-        let uid = metadata::uid(&self.job).to_owned();
-        if good > 0 {
-            self.failures.remove(&uid);
-        } else if bad > 0 {
-            let failures = self.failures.entry(uid).or_insert(PodFailures { count: 0, last: self.now });
-            failures.count = failures.count.saturating_add(u32::try_from(bad).unwrap_or(u32::MAX));
-            failures.last = self.now;
-        }
+        let good: Vec<&Value> = self.pods.iter().filter(is_good).collect();
+        let bad: Vec<&Value> = self.pods.iter().filter(is_bad).collect();
+        let counts = |pod: &&&Value| policies::failure_action(&self.job, pod) != FailureAction::Ignore;
+        let counted = bad.iter().filter(counts).count();
+        let record = PodFailures::after(self.record, &good, &bad);
         let sum = |field: &str, new: usize, known: usize| {
             count(&self.job, field) + i64::try_from(new + known).unwrap_or(i64::MAX)
         };
         let failed = sum("/status/failed", counted, known_bad.len());
-        if self.is_indexed() {
-            return (length(self.succeeded_indexes()), failed);
-        }
-        (sum("/status/succeeded", good, known_good.len()), failed)
+        let succeeded = if self.is_indexed() {
+            self.succeeded_indexes().count()
+        } else {
+            sum("/status/succeeded", good.len(), known_good.len())
+        };
+        self.record = record;
+        (succeeded, failed)
     }
 
     async fn run(mut self) -> Option<Timestamp> {
@@ -226,7 +242,7 @@ impl JobSync<'_> {
         let mut counts = Counts {
             active: i64::try_from(active.len()).unwrap_or(i64::MAX),
             ready: length(active.iter().filter(|pod| is_ready(pod))),
-            terminating: length(self.pods.iter().filter(|pod| pods::is_terminating(pod))),
+            terminating: length(self.pods.iter().filter(|pod| is_terminating(pod))),
         };
         self.delay_failed();
         let mut outcome = self.decided().or_else(|| self.policy_failure()).or_else(|| self.failure(failed));
@@ -279,12 +295,12 @@ impl JobSync<'_> {
         }
         let succeeded = self.succeeded_indexes();
         if let Some(failed) = self.failed_indexes() {
-            let count = length(&failed);
+            let count = failed.count();
             if self.spec("maxFailedIndexes").is_some_and(|most| count > most) {
                 let message = "Job has exceeded the specified maximal number of failed indexes";
                 return Some(Outcome::failure("MaxFailedIndexesExceeded", message));
             }
-            if count > 0 && count + length(&succeeded) >= self.spec("completions").unwrap_or(0) {
+            if count > 0 && count + succeeded.count() >= self.spec("completions").unwrap_or(0) {
                 return Some(Outcome::failure("FailedIndexes", "Job has failed indexes"));
             }
         }
@@ -354,17 +370,19 @@ impl JobSync<'_> {
             self.next = earliest(self.next, resumes);
             return;
         }
-        for index in self.ready_indexes(missing) {
-            let mut pod = pods::pod(self.controller, &self.job, index);
-            if self.limit_per_index().is_some() {
-                let replaced = index.and_then(|index| self.delayed.get(&index));
-                policies::note_failures(&mut pod, &self.job, replaced);
-            }
-            if self.controller.create_pod(&self.job, &pod).await.is_err() {
-                return;
-            }
-            counts.active += 1;
+        let indexes = self.ready_indexes(missing).into_iter();
+        let (created, _) = self.controller.create_pods(&self.job, indexes.map(|index| self.pod(index))).await;
+        counts.active += i64::try_from(created).unwrap_or(i64::MAX);
+    }
+
+    /// Returns a new pod; with an index, for jobs of mode Indexed.
+    fn pod(&self, index: Option<i64>) -> Value {
+        let mut pod = pods::pod(self.controller, &self.job, index);
+        if self.limit_per_index().is_some() {
+            let replaced = index.and_then(|index| self.delayed.get(&index));
+            policies::note_failures(&mut pod, &self.job, replaced);
         }
+        pod
     }
 
     /// Returns the indexes of the next pods. With a limit per index, each has a back-off of its own.
@@ -409,7 +427,7 @@ impl JobSync<'_> {
 
     /// Returns the time before which no pod is created, after failures.
     fn back_off(&self) -> Option<Timestamp> {
-        self.failures.get(metadata::uid(&self.job))?.resumes()
+        self.record?.resumes()
     }
 
     /// Returns the indexes of the next `count` pods; for jobs without indexes, as many times none.
@@ -417,13 +435,11 @@ impl JobSync<'_> {
         if !self.is_indexed() {
             return vec![None; count];
         }
-        let mut taken = self.succeeded_indexes();
         let waits = self.replaces_only_failed();
-        taken.extend(self.failed_indexes().into_iter().flatten());
-        let holds = |pod: &&Value| is_active(pod) || waits && pods::is_terminating(pod);
-        taken.extend(self.pods.iter().filter(holds).filter_map(pods::index));
-        let all = 0..self.spec("completions").unwrap_or(0);
-        all.filter(|index| !taken.contains(index)).take(count).map(Some).collect()
+        let holds = |pod: &&Value| is_active(pod) || waits && is_terminating(pod);
+        let held = self.pods.iter().filter(holds).filter_map(pods::index);
+        let taken = self.succeeded_indexes().or(self.failed_indexes().unwrap_or_default()).with(held);
+        taken.missing(self.spec("completions").unwrap_or(0)).take(count).map(Some).collect()
     }
 
     fn report_suspension(&mut self) {
@@ -462,9 +478,9 @@ impl JobSync<'_> {
             self.note_end(pod, outcome);
         }
         if self.is_indexed() {
-            self.job["status"]["completedIndexes"] = non_empty(indexes::text(&indexes));
-            self.job["status"]["succeeded"] = non_zero(length(&indexes));
-            self.job["status"]["failedIndexes"] = failed.map_or(Value::Null, |failed| indexes::text(&failed).into());
+            self.job["status"]["completedIndexes"] = non_empty(indexes.text());
+            self.job["status"]["succeeded"] = non_zero(indexes.count());
+            self.job["status"]["failedIndexes"] = failed.map_or(Value::Null, |failed| failed.text().into());
         }
         counts.write_to(&mut self.job["status"]);
         if let Some(outcome) = outcome {
@@ -474,16 +490,20 @@ impl JobSync<'_> {
         if !self.write().await {
             return;
         }
+        let uid = metadata::uid(&self.job).to_owned();
+        match self.record {
+            Some(record) => _ = self.failures.insert(uid, record),
+            None => _ = self.failures.remove(&uid),
+        }
         for pod in &ended {
             if !pods::release(self.controller, pod).await {
-                self.next = earliest(self.next, self.now.checked_add(RETRY).ok());
                 return;
             }
         }
         let ended: BTreeSet<&str> = ended.iter().map(metadata::uid).collect();
         self.pods.retain(|pod| !ended.contains(metadata::uid(pod)));
         self.count_released();
-        counts.terminating = length(self.current_pods().iter().filter(|pod| pods::is_terminating(pod)));
+        counts.terminating = length(self.current_pods().iter().filter(|pod| is_terminating(pod)));
         if let Some(outcome) = outcome
             && counts.terminating == 0
         {
@@ -556,7 +576,6 @@ impl JobSync<'_> {
         let path = format!("{}/status", self.controller.path(metadata::name(&self.job)));
         let reply = self.controller.agent.replace(&path, &self.job).await;
         if !reply.is_ok() {
-            self.next = earliest(self.next, self.now.checked_add(RETRY).ok());
             return false;
         }
         self.job = reply.body();
@@ -599,4 +618,27 @@ fn non_empty(text: String) -> Value {
 pub(super) struct PodFailures {
     pub(super) count: u32,
     pub(super) last: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `TestNewBackoffRecord` in `pkg/controller/job/backoff_utils_test.go`.
+    #[test]
+    fn failures_count_from_the_end_of_the_last_pod() {
+        let pod = |second: u32| {
+            let end = format!("2030-01-01T00:00:{second:02}Z");
+            json!({"status": {"containerStatuses": [{"state": {"terminated": {"finishedAt": end}}}]}})
+        };
+        let [first, second, third] = [10, 20, 30].map(pod);
+        let shown = |record: Option<PodFailures>| record.map(|record| (record.count, format_time(record.last)));
+        let known = PodFailures::after(None, &[], &[&second, &first]);
+        assert_eq!(shown(known), Some((2, "2030-01-01T00:00:20Z".to_owned())));
+        assert_eq!(shown(PodFailures::after(known, &[], &[])), shown(known));
+        assert_eq!(shown(PodFailures::after(known, &[], &[&third])), Some((3, "2030-01-01T00:00:30Z".to_owned())));
+        assert_eq!(shown(PodFailures::after(known, &[&third], &[])), None);
+        let mixed = PodFailures::after(known, &[&second], &[&first, &third]);
+        assert_eq!(shown(mixed), Some((1, "2030-01-01T00:00:30Z".to_owned())));
+    }
 }

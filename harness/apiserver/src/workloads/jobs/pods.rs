@@ -1,5 +1,7 @@
 //! The pods of jobs. See `pkg/controller/job/{job_controller,tracking_utils,indexed_job_utils}.go`.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::super::namespace_controller::NamespaceController;
@@ -42,12 +44,11 @@ pub(super) fn finish_time(pod: &Value) -> Option<Timestamp> {
         time_of(ready, "/lastTransitionTime")
     };
     let last = ends.and_then(|ends| ends.into_iter().max()).or_else(unready);
-    last.or_else(|| time_of(pod, "/metadata/deletionTimestamp")).or_else(|| time_of(pod, "/metadata/creationTimestamp"))
-}
-
-/// Returns true if the pod is being deleted and has not ended.
-pub(super) fn is_terminating(pod: &Value) -> bool {
-    metadata::is_deleted(pod) && !has_phase(pod, "Succeeded") && !has_phase(pod, "Failed")
+    let deleted = || {
+        let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
+        time_of(pod, "/metadata/deletionTimestamp")?.checked_sub(Duration::from_secs(grace)).ok()
+    };
+    last.or_else(deleted).or_else(|| time_of(pod, "/metadata/creationTimestamp"))
 }
 
 /// Removes the finalizer of a pod.

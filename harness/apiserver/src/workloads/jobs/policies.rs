@@ -1,9 +1,8 @@
 //! The policies of a job: failed pods that end it, or do not count, and successes that are enough. PURE.
 //! See `pkg/controller/job/{pod_failure_policy,success_policy,indexed_job_utils}.go`.
 
-use std::collections::BTreeSet;
-
-use super::{indexes, pods};
+use super::indexes::Indexes;
+use super::pods;
 use crate::json::Value;
 use crate::json::fields::array_field;
 use crate::metadata;
@@ -63,19 +62,19 @@ fn matched(rule: &Value, pod: &Value) -> Option<String> {
 }
 
 /// Returns the message about the first rule of `successPolicy` that the indexes meet.
-pub(super) fn success(job: &Value, succeeded: &BTreeSet<i64>) -> Option<String> {
-    if succeeded.is_empty() {
+pub(super) fn success(job: &Value, succeeded: &Indexes) -> Option<String> {
+    if succeeded.count() == 0 {
         return None;
     }
     let completions = job["spec"]["completions"].as_i64().unwrap_or(0);
     let is_met = |rule: &Value| {
-        let wanted = rule["succeededCount"].as_u64().and_then(|count| usize::try_from(count).ok());
+        let wanted = rule["succeededCount"].as_i64();
         let Some(text) = rule["succeededIndexes"].as_str() else {
-            return wanted.is_some_and(|wanted| succeeded.len() >= wanted);
+            return wanted.is_some_and(|wanted| succeeded.count() >= wanted);
         };
-        let required = indexes::parse(text, completions);
-        let found = required.intersection(succeeded).count();
-        !required.is_empty() && (found == required.len() || wanted.is_some_and(|wanted| found >= wanted))
+        let required = Indexes::parse(text, completions);
+        let found = required.count_in(succeeded);
+        required.count() > 0 && (found == required.count() || wanted.is_some_and(|wanted| found >= wanted))
     };
     let index = array_field(&job["spec"]["successPolicy"], "rules").iter().position(is_met)?;
     Some(format!("Matched rules at index {index}"))
@@ -115,12 +114,11 @@ pub(super) fn note_failures(pod: &mut Value, job: &Value, replaced: Option<&Valu
 }
 
 /// Adds to `failed` the indexes that failed pods, which are not counted yet, have made fail.
-pub(super) fn failed_indexes<'p>(job: &Value, failed: impl Iterator<Item = &'p Value>, limit: i64) -> BTreeSet<i64> {
+pub(super) fn failed_indexes<'p>(job: &Value, failed: impl Iterator<Item = &'p Value>, limit: i64) -> Indexes {
     let completions = job["spec"]["completions"].as_i64().unwrap_or(0);
-    let mut all = indexes::parse(job["status"]["failedIndexes"].as_str().unwrap_or_default(), completions);
+    let known = Indexes::parse(job["status"]["failedIndexes"].as_str().unwrap_or_default(), completions);
     let new = failed.filter(|pod| pods::is_tracked(pod) && fails_index(job, pod, limit));
-    all.extend(new.filter_map(pods::index).filter(|index| *index < completions));
-    all
+    known.with(new.filter_map(pods::index).filter(|index| *index < completions))
 }
 
 #[cfg(test)]
@@ -159,7 +157,7 @@ mod tests {
     #[case::no_success(json!([{"succeededCount": 0}]), &[], None)]
     fn successes(#[case] rules: Value, #[case] succeeded: &[i64], #[case] expected: Option<i64>) {
         let job = json!({"spec": {"completions": 10, "successPolicy": {"rules": rules}}});
-        let message = success(&job, &succeeded.iter().copied().collect());
+        let message = success(&job, &Indexes::default().with(succeeded.iter().copied()));
         assert_eq!(message, expected.map(|index| format!("Matched rules at index {index}")));
     }
 }

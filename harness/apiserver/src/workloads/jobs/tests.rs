@@ -9,9 +9,10 @@ use crate::ApiServerConfig;
 use crate::clock::{Clock, epoch, run_virtual, settle};
 use crate::controllers::{ControllerClient, MERGE_PATCH};
 use crate::garbage_collector;
-use crate::json::{Value, json};
+use crate::json::json;
 use crate::kubelet::{self, KubeletOptions};
-use crate::metadata;
+use crate::loop_tests::refuse;
+use crate::workloads::controller_uid;
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
@@ -334,6 +335,68 @@ fn a_finished_job_of_another_controller_goes_after_its_time_to_live() {
         assert_eq!(cluster.names("batch", "jobs").len(), 1);
         cluster.pass(15).await;
         assert!(cluster.names("batch", "jobs").is_empty());
+    });
+}
+
+/// `DefaultJobApiBackOff` and `MaxJobApiBackOff` in `pkg/controller/job/job_controller.go`.
+#[test]
+fn a_job_that_is_refused_is_tried_again_up_to_once_a_minute() {
+    virtually(async |cluster| {
+        refuse(&cluster.server, &serde_json::json!({"verbs": ["create"], "resource": "pods"}), None, 500);
+        cluster.create(JOBS, &job(&json!({}), &json!({}))).await;
+        let hits = || cluster.server.faults().hits("refused");
+        cluster.pass(200).await;
+        let before = hits();
+        assert!((8..12).contains(&before), "{before}");
+        cluster.pass(600).await;
+        assert_eq!(hits() - before, 10);
+    });
+}
+
+/// `cronjob_controllerv2.go` has the usual rate limiter.
+#[test]
+fn a_cron_job_that_is_refused_is_tried_again_at_once() {
+    virtually(async |cluster| {
+        let on = serde_json::json!({"verbs": ["create"], "resource": "jobs", "userAgent": "cronjob"});
+        refuse(&cluster.server, &on, Some(3), 500);
+        every_minute(&cluster, "1s", json!({})).await;
+        cluster.pass(61).await;
+        assert_eq!(cluster.names("batch", "jobs").len(), 1);
+    });
+}
+
+/// See `managedByExternalController` and `handleSingleOrphanPod` in `pkg/controller/job/job_controller.go`.
+#[test]
+fn what_others_manage_is_left_alone() {
+    virtually(async |cluster| {
+        tokio::spawn(crate::events::publish_events(cluster.server.clone()));
+        settle().await;
+        cluster.create(JOBS, &job(&json!({"managedBy": "example.com/other"}), &json!({}))).await;
+        let uid = metadata::uid(&cluster.all("batch", "jobs")[0]).to_owned();
+        for (name, version, uid) in [("a", "batch/v1", &*uid), ("b", "batch.volcano.sh/v1", "x"), ("c", "", "")] {
+            let mut pod = json!({"metadata": {"name": name, "finalizers": [pods::FINALIZER]},
+                "spec": {"containers": [{"name": "c", "image": "i"}]}});
+            if !uid.is_empty() {
+                let owner = json!({"apiVersion": version, "kind": "Job", "name": "j", "uid": uid, "controller": true});
+                metadata::set(&mut pod, "ownerReferences", json!([owner]));
+            }
+            cluster.create("/api/v1/namespaces/default/pods", &pod).await;
+        }
+        let now = "2030-01-01T00:00:00Z";
+        let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now});
+        let status = json!({"status": {"startTime": now, "completionTime": now, "succeeded": 1,
+            "conditions": [condition("SuccessCriteriaMet"), condition("Complete")]}});
+        assert!(cluster.client.patch(&format!("{JOBS}/j/status"), MERGE_PATCH, &status).await.is_ok());
+        cluster.pass(5).await;
+        let tracked: Vec<(String, bool)> =
+            cluster.all("", "pods").iter().map(|pod| (metadata::name(pod).to_owned(), pods::is_tracked(pod))).collect();
+        assert_eq!(tracked, [("a", true), ("b", true), ("c", false)].map(|(name, is)| (name.to_owned(), is)));
+        let events = cluster.all("", "events");
+        let of_job =
+            |event: &&Value| event["reportingComponent"] == "job-controller" && event["reason"] != "SuccessfulCreate";
+        assert_eq!(events.iter().find(of_job), None);
+        let creators = events.iter().filter(|event| event["reason"] == "SuccessfulCreate").count();
+        assert_eq!(creators, 1, "only for the Job of batch/v1");
     });
 }
 

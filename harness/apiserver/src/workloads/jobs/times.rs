@@ -1,13 +1,8 @@
-//! Times in jobs, and the pause before another try, for `pkg/controller/{job,cronjob}`.
-
-use std::time::Duration;
+//! Times in jobs, for `pkg/controller/{job,cronjob}`.
 
 use jiff::Timestamp;
 
 use crate::json::Value;
-
-/// Pause before a sync whose write was refused is repeated.
-pub(super) const RETRY: Duration = Duration::from_secs(10);
 
 /// Returns the earlier of two times.
 pub(super) fn earliest(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
