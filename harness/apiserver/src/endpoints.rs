@@ -275,42 +275,54 @@ async fn write_endpoints(client: &ControllerClient, namespace: &str, service: &V
     }
 }
 
-async fn write_slices(client: &ControllerClient, namespace: &str, service: &Value, backends: &[Backend]) {
-    let client = client.named("plumbline/endpoint-slice-controller");
-    let server = client.server();
-    let name = metadata::name(service);
-    let all = publishes_all(service);
+/// Returns an endpoint of a slice.
+fn slice_endpoint(server: &ApiServer, service: &Value, backend: &Backend) -> Value {
     let zone = |node: &str| {
         let stored = server.get(&ResourceId::new("", "nodes"), "", node)?;
         let node = server.decoded(&stored);
         metadata::label(&node, "topology.kubernetes.io/zone").map(str::to_owned)
     };
-    let endpoint = |backend: &Backend| {
-        let mut endpoint = json!({"addresses": [backend.address], "nodeName": backend.pod["spec"]["nodeName"],
-            "targetRef": backend.target(), "conditions": {"ready": all || backend.ready && !backend.terminating,
-                "serving": backend.ready, "terminating": backend.terminating}});
-        if let Some(hostname) = backend.hostname(service) {
-            endpoint["hostname"] = hostname.clone();
-        }
-        if let Some(zone) = backend.pod["spec"]["nodeName"].as_str().and_then(zone) {
-            endpoint["zone"] = json!(zone);
-        }
-        if let Some(hints) = hints(service, &endpoint) {
-            endpoint["hints"] = hints;
-        }
-        endpoint
-    };
-    // Pods with other ports are in other slices: `NewPortMapKey`.
+    let is_ready = publishes_all(service) || backend.ready && !backend.terminating;
+    let mut endpoint = json!({"addresses": [backend.address], "nodeName": backend.pod["spec"]["nodeName"],
+        "targetRef": backend.target(), "conditions": {"ready": is_ready, "serving": backend.ready,
+            "terminating": backend.terminating}});
+    if let Some(hostname) = backend.hostname(service) {
+        endpoint["hostname"] = hostname.clone();
+    }
+    if let Some(zone) = backend.pod["spec"]["nodeName"].as_str().and_then(zone) {
+        endpoint["zone"] = json!(zone);
+    }
+    if let Some(hints) = hints(service, &endpoint) {
+        endpoint["hints"] = hints;
+    }
+    endpoint
+}
+
+/// Returns the ports and the endpoints of the slices by the key of their ports: pods with other ports are in other
+/// slices (`NewPortMapKey`).
+fn endpoints_by_ports(
+    server: &ApiServer,
+    service: &Value,
+    backends: &[Backend],
+) -> BTreeMap<String, (Vec<Value>, Vec<Value>)> {
     let mut by_ports: BTreeMap<String, (Vec<Value>, Vec<Value>)> = BTreeMap::new();
     for backend in backends {
         let ports = slice_ports(service, backend);
         let group = by_ports.entry(port_key(&ports)).or_insert_with(|| (ports, Vec::new()));
-        group.1.push(endpoint(backend));
+        group.1.push(slice_endpoint(server, service, backend));
     }
     if by_ports.is_empty() {
         // A service without pods has one slice without endpoints, as upstream's.
         by_ports.insert(String::new(), (Vec::new(), Vec::new()));
     }
+    by_ports
+}
+
+async fn write_slices(client: &ControllerClient, namespace: &str, service: &Value, backends: &[Backend]) {
+    let client = client.named("plumbline/endpoint-slice-controller");
+    let server = client.server();
+    let name = metadata::name(service);
+    let by_ports = endpoints_by_ports(server, service, backends);
     let more = [("kubernetes.io/service-name", name), ("endpointslice.kubernetes.io/managed-by", MANAGER)];
     let labels = labels(service, &more);
     let owner = json!({"apiVersion": "v1", "kind": "Service", "name": name, "uid": metadata::uid(service),

@@ -46,7 +46,7 @@ struct DaemonChanges<'a> {
 }
 
 /// Most pods that one sync creates or deletes; the changes of these pods cause the next sync.
-const BURST_REPLICAS: usize = 250;
+const DAEMON_BURST_REPLICAS: usize = 250;
 
 /// Syncs the pods and the status of one DaemonSet. One that is being deleted is left alone: `syncDaemonSet`.
 pub(super) async fn keep(controller: &NamespaceController, name: &str, failed: &mut FailedPods) {
@@ -60,10 +60,11 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str, failed: &
     let hash = history.hash();
     let pods = daemon_pods(controller, &set);
     let changes = SetState::new(&set, &nodes, &pods, hash, now).changes(controller, failed);
-    for pod in changes.delete.into_iter().take(BURST_REPLICAS) {
+    for pod in changes.delete.into_iter().take(DAEMON_BURST_REPLICAS) {
         _ = controller.delete_pod(&set, pod).await;
     }
-    let created = changes.create.into_iter().take(BURST_REPLICAS).map(|node| pod_for(controller, &set, node, hash));
+    let created =
+        changes.create.into_iter().take(DAEMON_BURST_REPLICAS).map(|node| pod_for(controller, &set, node, hash));
     // An event tells of a refusal, and the set is synced again.
     controller.create_pods(&set, created).await;
     let Some(set) = controller.workload(name) else { return };

@@ -437,8 +437,8 @@ impl JobSync<'_> {
         }
         let waits = self.replaces_only_failed();
         let holds = |pod: &&Value| is_active(pod) || waits && is_terminating(pod);
-        let held = self.pods.iter().filter(holds).filter_map(pods::index);
-        let taken = self.succeeded_indexes().or(self.failed_indexes().unwrap_or_default()).with(held);
+        let present = self.pods.iter().filter(holds).filter_map(pods::index);
+        let taken = self.succeeded_indexes().or(self.failed_indexes().unwrap_or_default()).with(present);
         taken.missing(self.spec("completions").unwrap_or(0)).take(count).map(Some).collect()
     }
 
