@@ -104,6 +104,15 @@ pub(super) fn is_calm(explored: ExploredRun<'_>) -> bool {
     disturbances.count == 0 && disturbances.clock.is_zero()
 }
 
+/// Returns true if controllers had their first lists after their start: they never saw what was there in between.
+pub(super) fn begins_late(explored: ExploredRun<'_>) -> bool {
+    let begin = |started: usize| if started == 0 { Duration::ZERO } else { explored.entries[started].at };
+    explored.knowledge.replicas().into_iter().any(|replica| {
+        let mut starts = explored.knowledge.first_lists(replica).into_iter();
+        starts.any(|(started, done)| done.is_some_and(|done| done > begin(started)))
+    })
+}
+
 /// Returns true if an informer showed a change of such an object late.
 pub(super) fn is_seen_late(explored: ExploredRun<'_>, is_meant: impl Fn(&Key) -> bool) -> bool {
     explored.knowledge.late_news(is_meant).next().is_some()
@@ -168,6 +177,19 @@ mod tests {
         assert_eq!((found.count, found.starts, found.late_news), (4, 1, true), "{found:?}");
         assert_eq!(found.until, Duration::from_secs(30));
         assert!(!found.only_events);
+    }
+
+    #[rstest]
+    #[case::at_once(0, false)]
+    #[case::late(40, true)]
+    fn controllers_may_begin_late(#[case] listed: u64, #[case] expected: bool) {
+        let transcript = Transcript::new();
+        let request =
+            RecordedRequest { verb: "list".to_owned(), resource: "nodes".to_owned(), ..RecordedRequest::default() };
+        let reply = RecordedReply { revision: Some(1), ..RecordedReply::new(Duration::from_secs(listed), 200) };
+        exchange(&transcript, Duration::ZERO, "shared-informers", request, reply);
+        let is_late = judged_by("ttl", &transcript, vec![node()], |_, _, explored| begins_late(explored));
+        assert_eq!(is_late, expected);
     }
 
     #[rstest]

@@ -14,7 +14,7 @@ use plumbline::rules::quarantine::THRESHOLD;
 use plumbline::transcript::TranscriptEntry;
 use serde_json::Value;
 
-use super::disturbances::Disturbances;
+use super::disturbances::{Disturbances, begins_late};
 use super::known::node_key;
 use crate::explore::run::explored::{ExploredRun, ReferenceRun};
 
@@ -67,7 +67,7 @@ pub(super) fn differs(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Ve
     let end = begin.clone().after(entries);
     let nodes = end.all("nodes").count();
     let disturbances = Disturbances::of(explored);
-    let restarts = disturbances.starts > 0 || disturbances.late_news;
+    let restarts = disturbances.starts > 0 || disturbances.late_news || begins_late(explored);
     let is_excused_pod = |difference: &StateDifference| {
         is_forgotten(difference, &end, reference, explored, restarts) || is_unaware(difference, entries, explored)
     };
