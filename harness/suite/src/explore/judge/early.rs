@@ -32,13 +32,11 @@ use serde_json::{Value, json};
 
 use super::breaches::of_change;
 use super::known::{ReplacedStates, last_read, node_key, pod_states, took_effect};
+use super::leader::RENEW_DEADLINE;
 use crate::explore::run::explored::ExploredRun;
 
 /// The oracle.
 const ORACLE: &str = "early";
-
-/// A leader that could not renew its lease for this long gives up: the default of `--leader-elect-renew-deadline`.
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Returns the first pod that `PodGC` fails or deletes although no live read of its node gave a reason.
 pub(super) fn collection(fixture: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>) -> Vec<Breach> {

@@ -1,11 +1,12 @@
 //! The oracle `leader`: a replica that has lost the lease, or could not renew it, sends no write. Pure.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use plumbline::expect::{is_subject_write, line};
 use plumbline::explore::breach::Breach;
 use plumbline::transcript::{EntryKind, RecordedJson, TranscriptEntry, replica_of};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// The oracle.
 pub const LEADER: &str = "leader";
@@ -70,6 +71,26 @@ pub(super) fn writes_after_loss(entries: &[TranscriptEntry]) -> Option<Breach> {
     None
 }
 
+/// A leader that could not renew its lease for this long gives up: the default of `--leader-elect-renew-deadline`.
+pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Returns the times at which controllers begin because their replica leads from then on: another one than before, or
+/// one that had to give up. What they see then they have seen as standbys.
+pub(super) fn begins(entries: &[TranscriptEntry]) -> BTreeSet<Duration> {
+    let mut last: Option<(&Value, Duration)> = None;
+    let mut begins = BTreeSet::new();
+    for entry in entries {
+        let EntryKind::Change(change) = &entry.what else { continue };
+        let Some(lease) = change.new.as_ref().filter(|_| change.resource == "leases") else { continue };
+        let holder = &lease["spec"]["holderIdentity"];
+        if last.is_none_or(|(before, renewed)| before != holder || entry.at > renewed + RENEW_DEADLINE) {
+            begins.insert(entry.at);
+        }
+        last = Some((holder, entry.at));
+    }
+    begins
+}
+
 /// Returns the number of the replica that sent a request.
 fn sender(entry: &TranscriptEntry) -> Option<u8> {
     match &entry.what {
@@ -88,7 +109,6 @@ pub fn elects(entries: &[TranscriptEntry]) -> bool {
 mod tests {
     use plumbline::transcript::{Change, ChangeKind, Origin, RecordedRequest, Transcript};
     use rstest::rstest;
-    use serde_json::Value;
 
     use super::*;
 
@@ -130,6 +150,28 @@ mod tests {
         }
         send(&transcript, at, agent(writer, "ttl-controller"), ("patch", "nodes"));
         writes_after_loss(&transcript.entries())
+    }
+
+    #[test]
+    fn a_leader_begins_when_it_gets_the_lease_or_gets_it_back() {
+        let transcript = Transcript::new();
+        for (at, holder) in [(1, "replica-1"), (3, "replica-1"), (14, "replica-1"), (20, "replica-2")] {
+            let lease: Value = json!({"spec": {"holderIdentity": holder}});
+            let change = Change {
+                request: None,
+                kind: ChangeKind::Modified,
+                group: "coordination.k8s.io".to_owned(),
+                resource: "leases".to_owned(),
+                namespace: None,
+                name: "a".to_owned(),
+                resource_version: at,
+                old: None,
+                new: Some(lease.into()),
+            };
+            transcript.change(Duration::from_secs(at), Origin::Server, change);
+        }
+        let times: Vec<u64> = begins(&transcript.entries()).iter().map(Duration::as_secs).collect();
+        assert_eq!(times, [1, 14, 20]);
     }
 
     #[rstest]

@@ -8,13 +8,14 @@ use plumbline::expect::world::ObjectStates;
 use plumbline::explore::breach::Breach;
 use plumbline::explore::entries::has_failed;
 use plumbline::fixture::Fixture;
-use plumbline::rules::recorder::{SPAM_BURST, count_of, event_of};
+use plumbline::rules::recorder::{SENDING, SPAM_BURST, count_of, event_of};
 use plumbline::transcript::{Attributed as _, EntryKind, TranscriptEntry};
 use serde_json::Value;
 
 use super::breaches::of_change;
 use super::event::loses_events;
-use super::known::begin_of;
+use super::known::{begin_of, clock_steps};
+use super::leader;
 use crate::explore::run::explored::ExploredRun;
 
 /// Returns the first Event that is counted more often in an instant than anything changed, the informers showed, or a
@@ -26,6 +27,11 @@ pub(super) fn repeated(_: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>)
         return Vec::new();
     }
     let waits = waits(explored);
+    let leaders = leader::begins(entries);
+    // A step of the wall clock takes its claim from a leader until it renews the lease. Its Events wait for that.
+    let steps: Vec<Duration> = clock_steps(entries).map(|(seq, _)| entries[seq].at).collect();
+    let holds_back = |at: Duration| steps.iter().copied().find(|step| (*step..=*step + SENDING).contains(&at));
+    let elects = leader::elects(entries);
     let mut sums: BTreeMap<String, i64> = BTreeMap::new();
     for instant in entries.chunk_by(|one, next| one.at == next.at) {
         let mut counts: BTreeMap<(&str, &str), i64> = BTreeMap::new();
@@ -33,6 +39,9 @@ pub(super) fn repeated(_: &Fixture, _: &ObjectStates, explored: ExploredRun<'_>)
         let mut causes = 0;
         if let Some(at) = instant.first().map(|entry| entry.at) {
             let since = waits.get(&at).copied().unwrap_or(at);
+            // A new leader handles all that it knows.
+            let since = if leaders.contains(&at) { Duration::ZERO } else { since };
+            let since = holds_back(at).filter(|_| elects).map_or(since, |step| step.min(since));
             causes += explored.knowledge.sightings_between(since, at);
         }
         for entry in instant {
