@@ -14,6 +14,7 @@ use crate::event_sink::Event;
 use crate::json::fields::{array_field, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
+use crate::pod_fields::has_ended;
 use crate::server::ApiServer;
 use crate::store::{ResourceId, StoredObject};
 
@@ -129,7 +130,7 @@ fn is_selected(selector: &Map, pod: &Arc<StoredObject>) -> bool {
 /// Returns the pod if it has an address and has not ended.
 fn backend(pod: Value) -> Option<Backend> {
     let status = &pod["status"];
-    if matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")) {
+    if has_ended(&pod) {
         return None;
     }
     let address = status["podIP"].as_str().filter(|address| !address.is_empty())?.to_owned();

@@ -126,6 +126,8 @@ mod outbound;
 mod patch;
 #[cfg(feature = "controllers")]
 pub mod pod_autoscaler;
+#[cfg(feature = "controllers")]
+mod pod_fields;
 mod pod_security;
 #[cfg(feature = "controllers")]
 pub mod policy_status;

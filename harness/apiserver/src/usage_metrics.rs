@@ -15,6 +15,7 @@ use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
 use crate::object_lifecycle::rfc3339;
+use crate::pod_fields::sidecars;
 use crate::quantity::Quantity;
 use crate::server::ApiServer;
 use crate::store::{ResourceId, StoredObject};
@@ -146,9 +147,7 @@ impl Figures {
         if pod["status"]["phase"] != "Running" {
             return None;
         }
-        let sidecars =
-            array_field(&pod["spec"], "initContainers").iter().filter(|one| one["restartPolicy"] == "Always");
-        let containers: Vec<Value> = sidecars
+        let containers: Vec<Value> = sidecars(&pod)
             .chain(array_field(&pod["spec"], "containers"))
             .filter_map(|container| {
                 let name = str_field(container, "name");

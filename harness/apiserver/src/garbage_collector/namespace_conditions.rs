@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::json::Value;
 use crate::metadata;
+use crate::pod_fields::has_ended;
 use crate::registry::time::rfc3339;
 use crate::registry::{Resource, conditions};
 use crate::store::StoredObject;
@@ -61,8 +62,7 @@ pub(super) fn longest_grace_period(kind: &Resource, objects: &[Arc<StoredObject>
     }
     let seconds = objects.iter().filter_map(|pod| {
         let pod = pod.value();
-        let ended = matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"));
-        pod["spec"]["terminationGracePeriodSeconds"].as_i64().filter(|_| !ended)
+        pod["spec"]["terminationGracePeriodSeconds"].as_i64().filter(|_| !has_ended(&pod))
     });
     SignedDuration::from_secs(seconds.max().unwrap_or(0).max(0))
 }

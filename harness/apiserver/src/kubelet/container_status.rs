@@ -6,11 +6,7 @@ use super::runs::{EPHEMERAL, killed_code};
 use crate::json::fields::{array_field, is_empty_value, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
-
-/// Returns true for a container of init that runs beside the others.
-pub(super) fn is_sidecar(container: &Value) -> bool {
-    container["restartPolicy"] == "Always"
-}
+use crate::pod_fields::is_sidecar;
 
 /// Returns the container that a status is about.
 pub(super) fn container_of<'p>(pod: &'p Value, list: &str, status: &Value) -> Option<&'p Value> {

@@ -11,6 +11,7 @@ use super::spread::Spread;
 use crate::json::fields::array_field;
 use crate::json::{Map, Value};
 use crate::metadata;
+use crate::pod_fields::{has_ended, sidecars};
 use crate::quantity::Quantity;
 use crate::registry::core::pod::qos;
 use crate::registry::label_selector;
@@ -110,7 +111,7 @@ impl Placements {
     pub(super) fn note(&mut self, pod: &Value) -> bool {
         let key = key_of(pod);
         let had = self.forget(&key);
-        if matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed")) {
+        if has_ended(pod) {
             return had;
         }
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -466,8 +467,7 @@ fn disks_conflict(one: &Value, other: &Value) -> bool {
 
 /// Returns the ports of the node that a pod wants all the time: those of sidecars, too.
 fn host_ports(pod: &Value) -> impl Iterator<Item = HostPort> {
-    let sidecars = array_field(&pod["spec"], "initContainers").iter().filter(|one| one["restartPolicy"] == "Always");
-    let containers = sidecars.chain(array_field(&pod["spec"], "containers"));
+    let containers = sidecars(pod).chain(array_field(&pod["spec"], "containers"));
     let ports = containers.flat_map(|container| container["ports"].as_array().into_iter().flatten());
     ports.filter_map(|port| {
         let text = |field: &str, default: &str| {

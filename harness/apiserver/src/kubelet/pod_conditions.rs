@@ -1,9 +1,10 @@
 //! The conditions of a pod that a kubelet sets: `pkg/kubelet/status/generate.go`. PURE.
 
-use super::container_status::{container_of, is_sidecar};
+use super::container_status::container_of;
 use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::pod_fields::is_sidecar;
 
 /// Returns the conditions of a pod, in a patch.
 pub(super) fn conditions(

@@ -7,15 +7,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::config_refs::{self, Lookup};
-use super::container_status::{
-    container_of, is_sidecar, kept, replaced, restart_count, restarted, running, terminated, waiting,
-};
+use super::container_status::{container_of, kept, replaced, restart_count, restarted, running, terminated, waiting};
 use super::pod_conditions::{conditions, set_observed_generation};
 use super::runs::{self, CRASH_LOOP, EPHEMERAL, LISTS};
 use super::{images, resize};
 use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::pod_fields::is_sidecar;
 
 /// The time after which a container that ended has no pause before its next start: twice the longest pause.
 const RECOVERED: Duration = Duration::from_mins(10);

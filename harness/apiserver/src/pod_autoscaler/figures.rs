@@ -10,6 +10,7 @@ use thiserror::Error;
 use crate::json::Value;
 use crate::json::fields::{array_field, str_field};
 use crate::metadata;
+use crate::pod_fields::sidecars;
 use crate::quantity::Quantity;
 use crate::registry::resource_list::pod_resources;
 
@@ -146,9 +147,7 @@ fn requests(pods: &[Value], metric: &ResourceMetric<'_>) -> Result<BTreeMap<Stri
             all.insert(name.to_owned(), milli(own));
             continue;
         }
-        let sidecars =
-            array_field(&pod["spec"], "initContainers").iter().filter(|one| one["restartPolicy"] == "Always");
-        let containers = array_field(&pod["spec"], "containers").iter().chain(sidecars);
+        let containers = array_field(&pod["spec"], "containers").iter().chain(sidecars(pod));
         let mut containers = containers.filter(|one| wanted.is_empty() || str_field(one, "name") == *wanted).peekable();
         if containers.peek().is_none() && !wanted.is_empty() {
             return Err(MetricError::NoContainer { container: (*wanted).to_owned(), pod: name.to_owned() });

@@ -7,12 +7,13 @@ use jiff::Timestamp;
 
 use super::failed_pods::FailedPods;
 use super::namespace_controller::NamespaceController;
-use super::pod_state::{has_been_ready, has_ended, ready_condition};
+use super::pod_state::{has_been_ready, ready_condition};
 use super::revisions::{REVISION_LABEL, RevisionHistory};
 use super::workload_fields::scaled_value;
 use crate::json::{Value, json};
 use crate::kubelet::takes;
 use crate::metadata::{self, is_deleted};
+use crate::pod_fields::has_ended;
 use crate::store::ResourceId;
 
 /// The taints that every daemon pod tolerates (`AddOrUpdateDaemonPodTolerations` in

@@ -4,13 +4,13 @@
 use jiff::Timestamp;
 
 use super::namespace_controller::NamespaceController;
-use super::pod_state::has_ended;
 use super::progress::{self, Conditions};
 use super::scaling::{DESIRED, MAX_REPLICAS, is_rolling, is_scaling_event, resolve_fenceposts, scaled};
 use super::workload_fields::{count, desired_replicas};
 use crate::controllers::MERGE_PATCH;
 use crate::json::{Map, Value, json};
 use crate::metadata::{self, is_deleted};
+use crate::pod_fields::has_ended;
 
 const HASH_LABEL: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";

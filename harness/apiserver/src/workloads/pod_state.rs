@@ -5,11 +5,7 @@ use jiff::Timestamp;
 use super::workload_fields::min_ready;
 use crate::json::Value;
 use crate::metadata;
-
-/// Returns true if the pod has succeeded or failed: `IsPodTerminal`.
-pub(super) fn has_ended(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
-}
+use crate::pod_fields::has_ended;
 
 pub(super) fn is_active(pod: &Value) -> bool {
     !metadata::is_deleted(pod) && !has_ended(pod)

@@ -12,6 +12,7 @@ use super::workload_fields::desired_replicas;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
+use crate::pod_fields::sidecars;
 use crate::registry::time::rfc3339;
 
 /// Most pods that one sync creates or deletes; the changes of these pods cause the next sync.
@@ -86,8 +87,7 @@ fn restarts(pod: &Value) -> Reverse<(i64, i64)> {
         let statuses = array_field(&pod["status"], statuses).iter().filter(|status| counts(&status["name"]));
         statuses.filter_map(|status| status["restartCount"].as_i64()).max().unwrap_or(0)
     };
-    let sidecars = array_field(&pod["spec"], "initContainers").iter().filter(|one| one["restartPolicy"] == "Always");
-    let sidecars: Vec<&Value> = sidecars.map(|container| &container["name"]).collect();
+    let sidecars: Vec<&Value> = sidecars(pod).map(|container| &container["name"]).collect();
     Reverse((most("containerStatuses", &|_| true), most("initContainerStatuses", &|name| sidecars.contains(&name))))
 }
 

@@ -8,11 +8,12 @@ use jiff::Timestamp;
 
 use super::claims;
 use super::namespace_controller::{NamespaceController, ends_batch};
-use super::pod_state::{has_been_ready, has_ended, is_available, ready_condition};
+use super::pod_state::{has_been_ready, is_available, ready_condition};
 use super::revisions::{REVISION_LABEL, RevisionHistory};
 use super::workload_fields::{count, desired_replicas};
 use crate::json::{Value, json};
 use crate::metadata::{self, is_deleted};
+use crate::pod_fields::has_ended;
 
 /// A set with its revisions.
 struct VersionedSet<'a> {
@@ -236,13 +237,19 @@ mod tests {
 
     const SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
-    /// A server with a node and a set of three pods of image `a`, of which the last two have been updated to `b`.
-    async fn partly_updated() -> (ApiServer, ControllerClient) {
+    /// A server with a node, its kubelet and the loops of workloads.
+    fn cluster() -> (ApiServer, ControllerClient) {
         let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
         server.seed([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).expect("seeded");
         tokio::spawn(super::super::run_workload_controllers(server.clone()));
         tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default()));
         let client = ControllerClient::new(&server, "user");
+        (server, client)
+    }
+
+    /// A server with a node and a set of three pods of image `a`, of which the last two have been updated to `b`.
+    async fn partly_updated() -> (ApiServer, ControllerClient) {
+        let (server, client) = cluster();
         let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {
             "replicas": 3, "serviceName": "s", "selector": {"matchLabels": {"app": "s"}},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}},
@@ -311,11 +318,7 @@ mod tests {
     /// available, so the next one is not replaced yet.
     #[tokio::test(start_paused = true)]
     async fn a_parallel_rollout_replaces_one_pod_at_a_time() {
-        let server = ApiServer::new(ApiServerConfig::new(Clock::virtual_from(crate::clock::epoch())));
-        server.seed([json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})]).expect("seeded");
-        tokio::spawn(super::super::run_workload_controllers(server.clone()));
-        tokio::spawn(kubelet::run(server.clone(), KubeletOptions::default()));
-        let client = ControllerClient::new(&server, "user");
+        let (server, client) = cluster();
         let set = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "s"}, "spec": {
             "replicas": 3, "serviceName": "s", "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {"app": "s"}},

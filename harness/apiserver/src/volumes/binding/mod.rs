@@ -18,6 +18,7 @@ use crate::controllers::{ControllerClient, MERGE_PATCH, STRATEGIC_PATCH, WatchMu
 use crate::event_sink::Event;
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::pod_fields::has_ended;
 use crate::quantity::Quantity;
 use crate::registry::ObjectLister as _;
 use crate::registry::default_class;
@@ -517,11 +518,6 @@ const MISBOUND: (&str, &str) =
 fn is_of_another(volume: &Value, claim: &Value) -> bool {
     let reference = &volume["spec"]["claimRef"];
     reference.is_object() && reference["uid"] != metadata::uid(claim)
-}
-
-/// Returns true if a pod has ended.
-fn has_ended(pod: &Value) -> bool {
-    matches!(pod["status"]["phase"].as_str(), Some("Succeeded" | "Failed"))
 }
 
 /// Returns an event about a claim.

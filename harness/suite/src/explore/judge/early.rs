@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 use super::breaches::of_change;
 use super::known::{ReplacedStates, last_read, node_key, pod_states, took_effect};
-use super::leader::RENEW_DEADLINE;
+use super::leader::LeaseView;
 use crate::explore::run::explored::ExploredRun;
 
 /// The oracle.
@@ -135,8 +135,7 @@ struct KnownDeadlines {
     of_pod: BTreeMap<String, Vec<KnownDeadline>>,
     replaced_states: ReplacedStates,
     arrivals: Arrivals,
-    /// The holder of the lease, and the time of its last renewal.
-    leader: (Option<Value>, Duration),
+    lease: LeaseView,
 }
 
 impl KnownDeadlines {
@@ -144,16 +143,13 @@ impl KnownDeadlines {
     fn new(begin: &ObjectStates, synced: Duration) -> Self {
         let replaced_states = ReplacedStates::default();
         let arrivals = Arrivals { synced, ..Arrivals::default() };
-        let leader = (None, Duration::ZERO);
-        Self { world: begin.without_objects(), of_pod: BTreeMap::new(), replaced_states, arrivals, leader }
+        let world = begin.without_objects();
+        Self { world, of_pod: BTreeMap::new(), replaced_states, arrivals, lease: LeaseView::default() }
     }
 
-    /// Records a change of the lease. The controllers of a new leader begin with it, and so do those of one that had to
-    /// give up because it could not renew the lease, even if it takes the lease itself again.
+    /// Records a change of the lease.
     fn lease_changes(&mut self, change: &Change, at: Duration) {
-        let leader = change.new.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone());
-        let (before, renewed) = std::mem::replace(&mut self.leader, (leader, at));
-        if before != self.leader.0 || at > renewed + RENEW_DEADLINE {
+        if self.lease.begins_with(change, at) {
             self.arrivals.begin(at);
             self.of_pod.values_mut().flatten().for_each(|deadline| deadline.needs_read = false);
         }

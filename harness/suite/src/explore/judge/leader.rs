@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plumbline::expect::{is_subject_write, line};
 use plumbline::explore::breach::Breach;
-use plumbline::transcript::{EntryKind, RecordedJson, TranscriptEntry, replica_of};
+use plumbline::transcript::{Change, EntryKind, RecordedJson, TranscriptEntry, replica_of};
 use serde_json::{Value, json};
 
 /// The oracle.
@@ -72,23 +72,35 @@ pub(super) fn writes_after_loss(entries: &[TranscriptEntry]) -> Option<Breach> {
 }
 
 /// A leader that could not renew its lease for this long gives up: the default of `--leader-elect-renew-deadline`.
-pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Returns the times at which controllers begin because their replica leads from then on: another one than before, or
-/// one that had to give up. What they see then they have seen as standbys.
-pub(super) fn begins(entries: &[TranscriptEntry]) -> BTreeSet<Duration> {
-    let mut last: Option<(&Value, Duration)> = None;
-    let mut begins = BTreeSet::new();
-    for entry in entries {
-        let EntryKind::Change(change) = &entry.what else { continue };
-        let Some(lease) = change.new.as_ref().filter(|_| change.resource == "leases") else { continue };
-        let holder = &lease["spec"]["holderIdentity"];
-        if last.is_none_or(|(before, renewed)| before != holder || entry.at > renewed + RENEW_DEADLINE) {
-            begins.insert(entry.at);
-        }
-        last = Some((holder, entry.at));
+/// The lease as its changes show it.
+#[derive(Debug, Default)]
+pub(super) struct LeaseView {
+    holder: Option<Value>,
+    /// The time of the last change.
+    renewed: Duration,
+}
+
+impl LeaseView {
+    /// Notes a change of the lease. Returns true if controllers begin with it: those of a new leader, or of one that
+    /// had to give up because it could not renew the lease, even if it takes the lease itself again. What they see then
+    /// they have seen as standbys.
+    pub(super) fn begins_with(&mut self, change: &Change, at: Duration) -> bool {
+        let holder = change.new.as_ref().map(|lease| lease["spec"]["holderIdentity"].clone());
+        let before = std::mem::replace(self, Self { holder, renewed: at });
+        before.holder != self.holder || at > before.renewed + RENEW_DEADLINE
     }
-    begins
+}
+
+/// Returns the times at which controllers begin because of the lease.
+pub(super) fn begins(entries: &[TranscriptEntry]) -> BTreeSet<Duration> {
+    let mut lease = LeaseView::default();
+    let mut begins = |entry: &TranscriptEntry| match &entry.what {
+        EntryKind::Change(change) if change.resource == "leases" => lease.begins_with(change, entry.at),
+        _ => false,
+    };
+    entries.iter().filter(|entry| begins(entry)).map(|entry| entry.at).collect()
 }
 
 /// Returns the number of the replica that sent a request.
@@ -107,7 +119,7 @@ pub fn elects(entries: &[TranscriptEntry]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use plumbline::transcript::{Change, ChangeKind, Origin, RecordedRequest, Transcript};
+    use plumbline::transcript::{ChangeKind, Origin, RecordedRequest, Transcript};
     use rstest::rstest;
 
     use super::*;
@@ -128,25 +140,28 @@ mod tests {
         transcript.request(Duration::from_secs(at), origin, request)
     }
 
+    fn lease(request: Option<usize>, at: u64, holder: &str) -> Change {
+        let lease: Value = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}});
+        Change {
+            request,
+            kind: ChangeKind::Modified,
+            group: "coordination.k8s.io".to_owned(),
+            resource: "leases".to_owned(),
+            namespace: None,
+            name: "a".to_owned(),
+            resource_version: at,
+            old: None,
+            new: Some(lease.into()),
+        }
+    }
+
     /// `taken`: the time, the new holder and its replica, if it takes the lease itself.
     fn run(taken: (u64, &str, Option<u8>), writer: u8, at: u64) -> Option<Breach> {
         let transcript = Transcript::new();
         for (at, holder, by) in [(1, "replica-1", Some(1)), taken] {
             let origin = by.map_or_else(|| Origin::client("kubectl", ""), |by| agent(by, "leader-election"));
             let seq = send(&transcript, at, origin.clone(), ("update", "leases"));
-            let lease: Value = json!({"spec": {"holderIdentity": holder, "leaseDurationSeconds": 15}});
-            let change = Change {
-                request: Some(seq),
-                kind: ChangeKind::Modified,
-                group: "coordination.k8s.io".to_owned(),
-                resource: "leases".to_owned(),
-                namespace: None,
-                name: "a".to_owned(),
-                resource_version: at,
-                old: None,
-                new: Some(lease.into()),
-            };
-            transcript.change(Duration::from_secs(at), origin, change);
+            transcript.change(Duration::from_secs(at), origin, lease(Some(seq), at, holder));
         }
         send(&transcript, at, agent(writer, "ttl-controller"), ("patch", "nodes"));
         writes_after_loss(&transcript.entries())
@@ -156,19 +171,7 @@ mod tests {
     fn a_leader_begins_when_it_gets_the_lease_or_gets_it_back() {
         let transcript = Transcript::new();
         for (at, holder) in [(1, "replica-1"), (3, "replica-1"), (14, "replica-1"), (20, "replica-2")] {
-            let lease: Value = json!({"spec": {"holderIdentity": holder}});
-            let change = Change {
-                request: None,
-                kind: ChangeKind::Modified,
-                group: "coordination.k8s.io".to_owned(),
-                resource: "leases".to_owned(),
-                namespace: None,
-                name: "a".to_owned(),
-                resource_version: at,
-                old: None,
-                new: Some(lease.into()),
-            };
-            transcript.change(Duration::from_secs(at), Origin::Server, change);
+            transcript.change(Duration::from_secs(at), Origin::Server, lease(None, at, holder));
         }
         let times: Vec<u64> = begins(&transcript.entries()).iter().map(Duration::as_secs).collect();
         assert_eq!(times, [1, 14, 20]);

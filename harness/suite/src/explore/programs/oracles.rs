@@ -32,7 +32,7 @@ pub const ORACLES: [(&str, &str); 16] = [
 ];
 
 /// The oracle of states that a watch may skip.
-const HISTORY: &str = "history";
+pub(super) const HISTORY: &str = "history";
 /// The oracle of deletions.
 const DELETES: &str = "deletes";
 /// Most equal requests within a second.
