@@ -288,8 +288,8 @@ fn link(target: &Path, path: &Path) -> Result<(), Failure> {
 /// Hashes everything that can change an outcome: sources, fixtures and handwritten bugs.
 pub(crate) fn stamp(repository: &Path) -> Result<u64, Failure> {
     let mut hasher = DefaultHasher::new();
-    let own =
-        ["bugs", "semantic", "fresh", "fresh2", "fresh3", "fresh4"].map(|name| format!("harness/mutants/{name}.toml"));
+    let own = ["bugs", "semantic", "fresh", "fresh2", "fresh3", "fresh4", "fresh5"]
+        .map(|name| format!("harness/mutants/{name}.toml"));
     let own = own.into_iter().chain([".cargo/mutants.toml".to_owned()]);
     let decides = |path: &String| {
         ["controllers/src/", "harness/kit/src/", "harness/suite/src/", "harness/apiserver/src/", "fixtures/", "Cargo"]
