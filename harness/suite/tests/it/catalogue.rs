@@ -22,7 +22,7 @@ fn the_catalogue_has_no_gap() {
         assert_eq!(map.gaps, Vec::<String>::new());
         let of = |prefix: &str| map.rows().filter(|row| row.entry.id.starts_with(prefix)).count();
         let behaviours: usize = ["D-", "E-", "G-", "T-", "N-"].map(of).iter().sum();
-        assert_eq!((behaviours, of("BR-"), of("H-")), (227, 25, 53), "somebody shortened the list");
+        assert_eq!((behaviours, of("BR-"), of("H-")), (228, 25, 53), "somebody shortened the list");
         assert_eq!(map.rows().filter(|row| row.entry.id.contains('#')).count(), 98);
     });
 }
