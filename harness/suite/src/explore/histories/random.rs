@@ -40,7 +40,7 @@ const REST_MAPPER: u64 = 31;
 /// Percentage of histories in which the controllers stream their lists, as they do by default outside of the suite.
 const STREAMED: u64 = 25;
 /// Percentage of histories with several replicas, and of those the percentage with three.
-const ELECTED: u64 = 8;
+const ELECTED: u64 = 3;
 const THREE: u64 = 25;
 /// Percentage of recreated pods that are deleted and created at the same instant.
 const AT_ONCE: u64 = 25;

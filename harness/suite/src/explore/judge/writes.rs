@@ -30,12 +30,18 @@ pub(super) fn excess(reference: &ReferenceRun, explored: ExploredRun<'_>) -> Vec
             EntryKind::Change(change) => change.resource != "events" && !key.resource.starts_with(&change.resource),
             _ => false,
         };
-        u32::try_from(explored.entries.iter().filter(is_other).count()).unwrap_or(u32::MAX)
+        explored.entries.iter().filter(is_other).map(|entry| entry.at).collect::<Vec<_>>()
     };
     let excess = found.writes.iter().filter(|(key, _)| key.resource != "events").find_map(|(key, count)| {
         let usual = normal.writes.get(key).copied().unwrap_or_default();
         let most = usual * starts + disturbances.count * WRITES_PER_DISTURBANCE + WRITES_BY_TIMING;
-        let is_in_order = || !is_ordered || *count > usual.saturating_add(changes_of_others(key));
+        let is_in_order = || {
+            let changes = changes_of_others(key);
+            // Those of one instant are handled together without the fault.
+            let together = changes.windows(2).filter(|pair| pair[0] == pair[1]).count();
+            let (most, more) = if is_ordered { (usual, changes.len()) } else { (most, together) };
+            *count > most.saturating_add(u32::try_from(more).unwrap_or(u32::MAX))
+        };
         (*count > most && is_in_order()).then_some((key, *count, usual))
     });
     let to_breach = |(key, count, usual): (&RequestKey, u32, u32)| Breach {
