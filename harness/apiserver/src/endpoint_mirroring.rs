@@ -88,6 +88,10 @@ async fn sync(agent: &ControllerClient, namespace: &str, name: &str) {
             agent.replace(&path, &slice).await;
         }
     }
+    // As `finalize` in `reconciler.go`: nothing is added to what is going.
+    if mirrored.is_none_or(|endpoints| metadata::is_deleted(&endpoints)) {
+        return;
+    }
     for slice in wanted {
         agent.create(&collection, &slice).await;
     }
@@ -250,6 +254,16 @@ mod tests {
             let revision = server.revision();
             settle().await;
             assert_eq!(server.revision(), revision, "nothing more is written");
+
+            let path = "/api/v1/namespaces/default/endpoints/s";
+            let patch = json!({"metadata": {"finalizers": ["example.com/f"]}});
+            assert!(client.patch(path, MERGE_PATCH, &patch).await.is_ok());
+            assert!(client.delete(path, None).await.is_ok());
+            let patch = json!({"subsets": [{"addresses": [{"ip": "10.1.2.3"}]}, {"addresses": [{"ip": "10.1.2.5"}],
+                "ports": [{"port": 90}]}]});
+            assert!(client.patch(path, MERGE_PATCH, &patch).await.is_ok());
+            settle().await;
+            assert_eq!(mirrored(&server).len(), 0, "no slice is added for Endpoints that are going");
 
             let patch = json!({"spec": {"selector": {"a": "b"}}});
             assert!(client.patch("/api/v1/namespaces/default/services/s", MERGE_PATCH, &patch).await.is_ok());

@@ -61,13 +61,13 @@ pub(super) async fn keep(controller: &NamespaceController, name: &str, failed: &
     let hash = history.hash();
     let pods = daemon_pods(controller, &set);
     let changes = SetState::new(&set, &nodes, &pods, hash, now).changes(controller, failed);
-    for pod in changes.delete.into_iter().take(DAEMON_BURST_REPLICAS) {
-        _ = controller.delete_pod(&set, pod).await;
-    }
     let created =
         changes.create.into_iter().take(DAEMON_BURST_REPLICAS).map(|node| pod_for(controller, &set, node, hash));
     // An event tells of a refusal, and the set is synced again.
     controller.create_pods(&set, created).await;
+    for pod in changes.delete.into_iter().take(DAEMON_BURST_REPLICAS) {
+        _ = controller.delete_pod(&set, pod).await;
+    }
     let Some(set) = controller.workload(name) else { return };
     let pods = daemon_pods(controller, &set);
     let state = SetState::new(&set, &nodes, &pods, hash, now);

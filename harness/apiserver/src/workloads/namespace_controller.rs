@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::pod_state::is_active;
 use crate::controllers::{ControllerClient, MERGE_PATCH, path_of};
-use crate::event_sink::Event;
+use crate::event_sink::{Event, component_of};
 use crate::json::{Map, Value, json};
 use crate::metadata;
 use crate::registry::{Resource, label_selector};
@@ -195,16 +195,7 @@ impl NamespaceController {
         let about = json!({"apiVersion": self.kind.api_version(), "kind": self.kind.kind,
             "namespace": self.namespace, "name": metadata::name(workload), "uid": metadata::uid(workload),
             "resourceVersion": metadata::resource_version(workload)});
-        let component = match self.kind.plural.as_ref() {
-            "deployments" => "deployment-controller",
-            "statefulsets" => "statefulset-controller",
-            "replicasets" => "replicaset-controller",
-            "daemonsets" => "daemonset-controller",
-            "jobs" => "job-controller",
-            "cronjobs" => "cronjob-controller",
-            _ => "replication-controller",
-        };
-        Event::new(about, component, reason, message)
+        Event::new(about, component_of(&self.kind.kind), reason, message)
     }
 
     /// Deletes a pod of a workload. Its end, or the error, is an event (`DeletePod` in
@@ -214,11 +205,14 @@ impl NamespaceController {
         let options = json!({"preconditions": {"uid": metadata::uid(pod)}});
         let response = self.agent.delete(&self.pods(name), Some(&options)).await;
         let set = (&*self.kind.kind == "StatefulSet").then(|| metadata::name(owner));
+        // A pod of another UID has taken the name, or a plugin of admission refuses with the same code.
+        let is_gone =
+            response.code == 404 || response.code == 409 && response.message().contains("Precondition failed");
         if response.is_ok() {
             let text = set.map(|set| format!("Delete Pod {name} in StatefulSet {set} successful"));
             let text = text.unwrap_or_else(|| format!("Deleted pod: {name}"));
             self.record_success(owner, "SuccessfulDelete", text);
-        } else if !matches!(response.code, 404 | 409) {
+        } else if !is_gone {
             let error = response.message();
             let text = set.map(|set| format!("Delete Pod {name} in StatefulSet {set} failed error: {error}"));
             self.record(owner, "FailedDelete", text.unwrap_or_else(|| format!("Error deleting: {error}")));

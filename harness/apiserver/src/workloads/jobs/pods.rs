@@ -10,6 +10,7 @@ use crate::controllers::MERGE_PATCH;
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata;
+use crate::pod_fields::sidecars;
 
 /// The finalizer of pods that are not counted yet.
 pub(super) const FINALIZER: &str = "batch.kubernetes.io/job-tracking";
@@ -36,19 +37,28 @@ pub(super) fn has_phase(pod: &Value, phase: &str) -> bool {
 
 /// Returns the time at which a failed pod has ended: `getFinishedTime` in `pkg/controller/job/backoff_utils.go`.
 pub(super) fn finish_time(pod: &Value) -> Option<Timestamp> {
-    let statuses = array_field(&pod["status"], "containerStatuses").iter();
-    let ends: Option<Vec<Timestamp>> = statuses.map(|status| time_of(status, "/state/terminated/finishedAt")).collect();
+    let statuses = |list: &'static str| array_field(&pod["status"], list).iter();
+    let sidecars: Vec<&Value> = sidecars(pod).map(|container| &container["name"]).collect();
+    let beside = statuses("initContainerStatuses").filter(|status| sidecars.contains(&&status["name"]));
+    let containers = latest_end(None, statuses("containerStatuses"));
+    let last = latest_end(containers, beside);
     let unready = || {
         let mut conditions = array_field(&pod["status"], "conditions").iter();
         let ready = conditions.find(|one| one["type"] == "Ready" && one["status"] == "False")?;
         time_of(ready, "/lastTransitionTime")
     };
-    let last = ends.and_then(|ends| ends.into_iter().max()).or_else(unready);
     let deleted = || {
         let grace = pod["metadata"]["deletionGracePeriodSeconds"].as_u64().unwrap_or(0);
         time_of(pod, "/metadata/deletionTimestamp")?.checked_sub(Duration::from_secs(grace)).ok()
     };
-    last.or_else(deleted).or_else(|| time_of(pod, "/metadata/creationTimestamp"))
+    last.or_else(unready).or_else(deleted).or_else(|| time_of(pod, "/metadata/creationTimestamp"))
+}
+
+/// Returns the latest end of the containers and of those before; `None` if one of them has not ended:
+/// `latestFinishTime`.
+fn latest_end<'p>(before: Option<Timestamp>, statuses: impl Iterator<Item = &'p Value>) -> Option<Timestamp> {
+    let ends: Option<Vec<Timestamp>> = statuses.map(|status| time_of(status, "/state/terminated/finishedAt")).collect();
+    ends?.into_iter().chain(before).max()
 }
 
 /// Removes the finalizer of a pod.
@@ -87,5 +97,41 @@ fn add_index_variable(container: &mut Value) {
         let path = format!("metadata.labels['{INDEX}']");
         variables.push(json!({"name": INDEX_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": path}}}));
         container["env"] = Value::Array(variables);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// As `TestGetFinishedTime` in `pkg/controller/job/backoff_utils_test.go`: sidecars end after the containers.
+    #[rstest]
+    #[case::containers(Some(10), Some(20), None, Some(20))]
+    #[case::sidecar(Some(10), Some(20), Some(30), Some(30))]
+    #[case::container_runs(Some(10), None, None, Some(50))]
+    #[case::sidecar_alone(Some(10), None, Some(30), Some(30))]
+    fn a_pod_ends_with_its_last_container(
+        #[case] first: Option<i64>,
+        #[case] second: Option<i64>,
+        #[case] sidecar: Option<i64>,
+        #[case] expected: Option<i64>,
+    ) {
+        let time = |second: i64| Timestamp::from_second(second).expect("a time").to_string();
+        let state = |end: Option<i64>| {
+            end.map_or_else(|| json!({"running": {}}), |end| json!({"terminated": {"finishedAt": time(end)}}))
+        };
+        let beside = if sidecar.is_some() { json!("Always") } else { Value::Null };
+        let pod = json!({
+            "spec": {"initContainers": [{"name": "s", "restartPolicy": beside}, {"name": "i"}]},
+            "status": {
+                "containerStatuses": [{"name": "a", "state": state(first)}, {"name": "b", "state": state(second)}],
+                "initContainerStatuses": [{"name": "s", "state": state(sidecar)}, {"name": "i", "state": state(Some(90))}],
+                "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": time(50)}],
+            },
+        });
+        let expected = expected.map(|second| Timestamp::from_second(second).expect("a time"));
+        assert_eq!(finish_time(&pod), expected);
     }
 }
