@@ -166,6 +166,7 @@ impl ApiServerBuilder {
             user_of_client: self.user_of_client,
             disabled: self.disabled.unwrap_or(defaults.disabled),
             allow_privileged: !self.refuse_privileged,
+            control_plane: false,
             kubernetes_version: self.kubernetes_version,
             reported_version: self.reported_version,
             legacy_apis: self.legacy_apis,

@@ -34,6 +34,19 @@ impl Event {
     }
 }
 
+/// Returns the component that records the events about a kind of workload.
+pub(crate) fn component_of(kind: &str) -> &'static str {
+    match kind {
+        "CronJob" => "cronjob-controller",
+        "DaemonSet" => "daemonset-controller",
+        "Deployment" => "deployment-controller",
+        "Job" => "job-controller",
+        "ReplicaSet" => "replicaset-controller",
+        "StatefulSet" => "statefulset-controller",
+        _ => "replication-controller",
+    }
+}
+
 /// Passes the events that loops record on to `publish_events`; without it, they are dropped.
 #[derive(Debug, Default)]
 pub(crate) struct EventSink(Mutex<Option<mpsc::UnboundedSender<Event>>>);

@@ -61,6 +61,8 @@ pub struct ApiServerConfig {
     pub disabled: Vec<AdmissionPlugin>,
     /// Allows privileged containers, as kind and envtest do; by default true. kube-apiserver's own default is false.
     pub allow_privileged: bool,
+    /// Reports a scheduler and a controller manager as healthy in `componentstatuses`; by default none runs.
+    pub control_plane: bool,
     /// The release of Kubernetes that the server behaves as.
     pub kubernetes_version: KubernetesVersion,
     /// The version to report at `/version` and for nodes, such as `v1.36.2`, or with its commit `v1.36.2/HASH`; that of
@@ -143,6 +145,7 @@ impl ApiServerConfig {
             user_of_client: ClientUsers::default(),
             disabled: AdmissionPlugin::disabled_by_default(),
             allow_privileged: true,
+            control_plane: false,
             kubernetes_version: KubernetesVersion::default(),
             reported_version: None,
             legacy_apis: false,

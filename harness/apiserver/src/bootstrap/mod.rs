@@ -29,6 +29,13 @@ pub fn objects(address: SocketAddr, now: jiff::Timestamp) -> Vec<Value> {
     objects
 }
 
+/// Returns the config map from which servers of aggregated APIs read the authority of client certificates, in PEM
+/// (`pkg/controlplane/controller/clusterauthenticationtrust`).
+pub fn client_authority(pem: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "data": {"client-ca-file": pem},
+        "metadata": {"name": "extension-apiserver-authentication", "namespace": "kube-system"}})
+}
+
 fn cluster_objects(now: jiff::Timestamp) -> Vec<Value> {
     let priority = |name: &str, value: i64, description: &str| {
         json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",

@@ -1,5 +1,5 @@
-//! `componentstatuses`: the health of the control plane, as a kube-apiserver without other components reports it.
-//! Follows `pkg/registry/core/componentstatus/rest.go` of Kubernetes 1.36.
+//! `componentstatuses`: the health of the control plane, as a kube-apiserver reports it with other components beside it
+//! or without. Follows `pkg/registry/core/componentstatus/rest.go` of Kubernetes 1.36.
 
 use http::Method;
 
@@ -15,8 +15,9 @@ use crate::status::{GroupResource, Status};
 const COMPONENTS: [(&str, Option<u16>); 3] =
     [("scheduler", Some(10259)), ("controller-manager", Some(10257)), ("etcd-0", None)];
 
-fn component(name: &str, port: Option<u16>) -> Value {
-    let (status, message) = match port {
+/// Returns a component. Those with a port run if the server has a control plane beside it.
+fn component(scope: &RequestScope<'_>, name: &str, port: Option<u16>) -> Value {
+    let (status, message) = match port.filter(|_| !scope.server.config().control_plane) {
         None => ("True", "ok".to_owned()),
         Some(port) => {
             // Nothing listens there: programs tested against this server provide no health endpoint at these ports.
@@ -49,7 +50,7 @@ pub(crate) fn handle(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         .into_iter()
         .find(|(part, _)| part == name)
         .ok_or_else(|| Status::not_found(GroupResource::new("", "componentstatus"), name))?;
-    reply::object(scope, 200, ReplyContent::Value(&component(name, port)), negotiated)
+    reply::object(scope, 200, ReplyContent::Value(&component(scope, name, port)), negotiated)
 }
 
 fn component_list(scope: &RequestScope<'_>) -> Result<Reply, Status> {
@@ -59,7 +60,7 @@ fn component_list(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     }
     let negotiated = reply::negotiate(scope)?;
     let selection = &options.selection;
-    let mut items: Vec<Value> = COMPONENTS.into_iter().map(|(name, port)| component(name, port)).collect();
+    let mut items: Vec<Value> = COMPONENTS.into_iter().map(|(name, port)| component(scope, name, port)).collect();
     items.retain(|item| {
         let value = |field: &str| if field == "metadata.name" { metadata::name(item).into() } else { "".into() };
         selection.labels.matches(|_| None) && selection.fields.matches(value)

@@ -75,6 +75,7 @@ pub(crate) use aggregate::check_discovery;
 pub use describe::{record_reply, record_request};
 pub use handle::protobuf_body_to_json;
 pub(crate) use parsed_request::ParsedRequest;
+pub(crate) use reply::unauthorized;
 
 impl ApiServer {
     /// Handles a request.

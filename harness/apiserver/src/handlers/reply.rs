@@ -72,6 +72,14 @@ pub(crate) fn error_to_protobuf(request: &ApiRequest, reply: &mut Reply) {
     }
 }
 
+/// Builds the reply to a request whose credentials are refused, encoded as the client prefers.
+pub(crate) fn unauthorized(request: &ApiRequest) -> Reply {
+    let mut reply = Reply::from(Status::unauthorized());
+    format(request, &Query::parse(&request.query), &mut reply);
+    error_to_protobuf(request, &mut reply);
+    reply
+}
+
 /// Builds the reply to a refused request, in YAML if the client prefers it.
 pub(crate) fn error(scope: &RequestScope<'_>, status: &Status) -> Reply {
     let mut reply = Reply::status(status);

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
 use futures::StreamExt;
 use http::request::Parts;
 use http::{Request, Response, header};
@@ -37,7 +38,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::audit;
-use super::handlers::ParsedRequest;
+use super::handlers::{self, ParsedRequest};
 use super::request::{ApiRequest, CertificateUser, Reply, ReplyBody, bearer_token, extra_space, take_protocol_token};
 use super::server::ApiServer;
 use super::service::{ConnectionReset, HttpBody, into_response};
@@ -596,7 +597,18 @@ impl<H: RequestHandler> ListenerState<H> {
         let warning = extra_space(&parts.headers);
         let token = take_protocol_token(&mut parts.headers).ok();
         let Some((anonymous, certificate)) = token.and_then(|()| self.authenticate(&parts, peer.identity)) else {
-            let mut refusal = Reply::from(Status::unauthorized());
+            let request = ApiRequest {
+                method: parts.method,
+                path: parts.uri.path().to_owned(),
+                query: parts.uri.query().unwrap_or_default().to_owned(),
+                headers: parts.headers,
+                body: Bytes::new(),
+                attribution: None,
+                anonymous: false,
+                certificate: None,
+                peer: peer.address,
+            };
+            let mut refusal = handlers::unauthorized(&request);
             refusal.add_warnings(warning.as_slice());
             return Ok(with_connection_close(refusal));
         };

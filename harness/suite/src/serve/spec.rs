@@ -166,12 +166,14 @@ impl WorldSpec {
         config.legacy_apis = self.legacy_apis;
         config.disabled.clone_from(&self.disabled);
         config.allow_privileged = self.allow_privileged;
+        config.control_plane = self.kubelet.is_some() && self.loops.contains(&ControllerLoop::Workloads);
     }
 
     fn seed(&self, server: &ApiServer) -> Result<(), WorldError> {
         server.seed_as_created(self.seeds.iter().cloned()).map_err(WorldError::Seed)?;
         let Some(address) = self.address else { return Ok(()) };
-        let objects = bootstrap::objects(address, server.clock().now());
+        let mut objects = bootstrap::objects(address, server.clock().now());
+        objects.extend(self.authority.as_deref().map(bootstrap::client_authority));
         server.seed(objects).map_err(WorldError::DefaultObjects)
     }
 

@@ -210,6 +210,10 @@ fn kubectl_works_in_a_world_and_moves_its_clock() {
     post("/plumbline/worlds/world-1/plumbline/clock", "{\"advance\": \"30s\"}");
     assert!(run(&world, "get deployment web").contains("2/2"), "its pods are ready after half a minute");
     assert_eq!(run(&server.kubeconfig(), "get pods -o name"), "", "the first world has none");
+    let healthy = run(&world, "get componentstatuses");
+    assert!(healthy.contains("scheduler") && !healthy.contains("Unhealthy"), "{healthy}");
+    let trusted = run(&world, "get configmap extension-apiserver-authentication -n kube-system -o yaml");
+    assert!(trusted.contains("client-ca-file: |\n    -----BEGIN CERTIFICATE-----"), "{trusted}");
 }
 
 #[test]

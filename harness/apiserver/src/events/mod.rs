@@ -6,19 +6,23 @@
 //! `pkg/scheduler/schedule_one.go`, `pkg/kubelet/images/image_manager.go` and
 //! `pkg/kubelet/kuberuntime/kuberuntime_container.go` of Kubernetes 1.36.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+mod correlator;
+mod object;
+mod series;
 
-use jiff::Timestamp;
+use std::sync::Arc;
+
 use tokio::sync::mpsc;
 
-use crate::controllers::{ControllerClient, MERGE_PATCH, WatchChange, WatchMux, WatchSet};
-use crate::event_sink::Event;
+use correlator::EventCorrelator;
+use object::SCHEDULER;
+use series::EventSeriesLog;
+
+use crate::controllers::{ControllerClient, WatchChange, WatchMux, WatchSet};
+use crate::event_sink::{Event, component_of};
 use crate::json::fields::array_field;
 use crate::json::{Value, json};
 use crate::metadata::{self, reference};
-use crate::object_lifecycle::rfc3339;
 use crate::server::ApiServer;
 use crate::store::{EventType, LogEntry, ResourceId};
 use crate::workloads::is_managed_elsewhere;
@@ -31,18 +35,20 @@ pub async fn publish_events(server: ApiServer) {
     let mut feed = WatchMux::new(&server, WatchSet::Resources(vec![pods.clone(), sets.clone(), jobs]));
     let (sender, mut recorded) = mpsc::unbounded_channel();
     server.events().attach(sender);
-    let mut written = 0;
-    let mut log = EventLog::default();
+    let mut log = EventLog::new(agent);
     loop {
+        let next = log.series.next();
         let changes = tokio::select! {
             biased;
-            changes = feed.next() => changes,
+            changes = feed.next_until(next) => changes,
             Some(event) = recorded.recv() => {
-                written += 1;
-                log.write(&agent, event, written).await;
+                log.write(event).await;
                 continue;
             }
         };
+        if next.is_some_and(|next| next <= server.clock().now()) {
+            log.series.tick(&log.agent).await;
+        }
         for (resource, change) in changes {
             let WatchChange::Event(entry) = change else { continue };
             let change = ObjectUpdate::of(&entry);
@@ -52,84 +58,33 @@ pub async fn publish_events(server: ApiServer) {
                 _ => events_of_job(&change),
             };
             for event in events {
-                written += 1;
-                if event.component == KUBELET {
-                    // Containers start again and again.
-                    log.write(&agent, event, written).await;
-                } else {
-                    event.write(&agent, written).await;
-                }
+                log.write(event).await;
             }
         }
     }
 }
 
-/// Most events that are known as repeated ones (`maxLruCacheEntries`).
-const KNOWN_MAX: usize = 4096;
-/// Most events at once about one object, and the time after which there may be one more (`defaultSpamBurst`,
-/// `defaultSpamQPS`).
-const BURST: (u32, Duration) = (25, Duration::from_mins(5));
-
-/// The recorded events that may come again: `EventCorrelator` in
-/// `staging/src/k8s.io/client-go/tools/record/events_cache.go`, without the aggregation of similar ones.
-#[derive(Default)]
+/// The events of both APIs.
 struct EventLog {
-    /// Name and count of the events, by what they say.
-    known: BTreeMap<String, (String, u32)>,
-    /// The events that may still come about an object, and the time until which that holds.
-    budgets: BTreeMap<String, (u32, Timestamp)>,
+    agent: ControllerClient,
+    /// Number of the events so far.
+    written: i128,
+    correlator: EventCorrelator,
+    series: EventSeriesLog,
 }
 
 impl EventLog {
-    /// Writes an event, or a higher count of the one that says the same; too many about one object are dropped.
-    async fn write(&mut self, agent: &ControllerClient, event: Event, number: i128) {
-        let now = agent.server().clock().now();
-        let about = ["kind", "namespace", "name", "uid"].map(|field| event.about[field].as_str().unwrap_or_default());
-        let source = format!("{} {} {}", event.component, event.host, about.join(" "));
-        if !self.spend(&source, now) {
-            return;
-        }
-        let place = event.about["fieldPath"].as_str().unwrap_or_default();
-        let key = format!("{source} {place} {} {}", event.reason, event.message);
-        let namespace = namespace_of(&event.about);
-        if let Some((name, count)) = self.known.get_mut(&key) {
-            *count += 1;
-            let patch = if event.component == SCHEDULER {
-                json!({"series": {"count": *count, "lastObservedTime": format!("{now:.6}")}})
-            } else {
-                json!({"count": *count, "lastTimestamp": rfc3339(now)})
-            };
-            let path = format!("/api/v1/namespaces/{namespace}/events/{name}");
-            if agent.patch(&path, MERGE_PATCH, &patch).await.is_ok() {
-                return;
-            }
-        }
-        let object = event.object(now, number);
-        let name = metadata::name(&object).to_owned();
-        agent.create(&format!("/api/v1/namespaces/{namespace}/events"), &object).await;
-        if self.known.len() >= KNOWN_MAX {
-            self.known.pop_first();
-        }
-        self.known.insert(key, (name, 1));
+    fn new(agent: ControllerClient) -> Self {
+        Self { agent, written: 0, correlator: EventCorrelator::default(), series: EventSeriesLog::default() }
     }
 
-    /// Takes one from the budget of a source; `false` if it is spent.
-    fn spend(&mut self, source: &str, now: Timestamp) -> bool {
-        let (most, refill) = BURST;
-        if self.budgets.len() >= KNOWN_MAX && !self.budgets.contains_key(source) {
-            self.budgets.pop_first();
+    async fn write(&mut self, event: Event) {
+        self.written += 1;
+        if event.component == SCHEDULER {
+            self.series.write(&self.agent, &event, self.written).await;
+        } else {
+            self.correlator.write(&self.agent, event, self.written).await;
         }
-        let (left, since) = self.budgets.entry(source.to_owned()).or_insert((most, now));
-        while *left < most && *since + refill <= now {
-            *left += 1;
-            *since += refill;
-        }
-        if *left == most {
-            *since = now;
-        }
-        let Some(rest) = left.checked_sub(1) else { return false };
-        *left = rest;
-        true
     }
 }
 
@@ -154,53 +109,6 @@ impl ObjectUpdate {
     }
 }
 
-impl Event {
-    /// Creates the event; `number` tells events of the same moment apart.
-    async fn write(self, agent: &ControllerClient, number: i128) {
-        let now = agent.server().clock().now();
-        let namespace = namespace_of(&self.about);
-        agent.create(&format!("/api/v1/namespaces/{namespace}/events"), &self.object(now, number)).await;
-    }
-
-    fn object(self, now: Timestamp, number: i128) -> Value {
-        let name = format!("{}.{:x}", self.about["name"].as_str().unwrap_or_default(), now.as_nanosecond() + number);
-        let mut event = json!({"apiVersion": "v1", "kind": "Event",
-            "metadata": {"namespace": namespace_of(&self.about), "name": name}, "involvedObject": self.about,
-            "type": if self.warning { "Warning" } else { "Normal" }, "reason": self.reason, "message": self.message,
-            "reportingComponent": self.component});
-        if !self.related.is_null() {
-            event["related"] = self.related;
-        }
-        if self.component == SCHEDULER {
-            // The scheduler writes events of events.k8s.io.
-            event["eventTime"] = format!("{now:.6}").into();
-            let action = match event["reason"].as_str() {
-                Some("FailedScheduling") => "Scheduling",
-                Some("Preempted") => "Preempting",
-                _ => "Binding",
-            };
-            event["action"] = action.into();
-            event["reportingInstance"] = SCHEDULER.into();
-            return event;
-        }
-        event["source"] = json!({"component": self.component});
-        if !self.host.is_empty() {
-            event["source"]["host"] = self.host.as_str().into();
-            event["reportingInstance"] = self.host.into();
-        }
-        (event["firstTimestamp"], event["lastTimestamp"]) = (rfc3339(now).into(), rfc3339(now).into());
-        event["count"] = 1.into();
-        event
-    }
-}
-
-/// Returns the namespace of events about an object: `default` for objects that are in none.
-fn namespace_of(about: &Value) -> String {
-    let namespace = about["namespace"].as_str().filter(|namespace| !namespace.is_empty());
-    namespace.unwrap_or("default").to_owned()
-}
-
-const SCHEDULER: &str = "default-scheduler";
 const KUBELET: &str = "kubelet";
 
 /// Returns the reference to the controller of an object, if it is of a kind.
@@ -219,12 +127,12 @@ fn events_of_pod(change: &ObjectUpdate) -> Vec<Event> {
     }
     let name = metadata::name(new);
     if change.is_new() {
-        for (api_version, kind, component) in [
-            ("apps/v1", "ReplicaSet", "replicaset-controller"),
-            ("v1", "ReplicationController", "replication-controller"),
-            ("apps/v1", "DaemonSet", "daemonset-controller"),
-            ("batch/v1", "Job", "job-controller"),
-            ("apps/v1", "StatefulSet", "statefulset-controller"),
+        for (api_version, kind) in [
+            ("apps/v1", "ReplicaSet"),
+            ("v1", "ReplicationController"),
+            ("apps/v1", "DaemonSet"),
+            ("batch/v1", "Job"),
+            ("apps/v1", "StatefulSet"),
         ] {
             let Some(owner) = controller(new, api_version, kind) else { continue };
             let message = match kind {
@@ -234,7 +142,7 @@ fn events_of_pod(change: &ObjectUpdate) -> Vec<Event> {
                 }
                 _ => format!("Created pod: {name}"),
             };
-            events.push(Event::new(owner, component, "SuccessfulCreate", message));
+            events.push(Event::new(owner, component_of(kind), "SuccessfulCreate", message));
         }
     }
     let node = new["spec"]["nodeName"].as_str().unwrap_or_default();
@@ -339,7 +247,7 @@ fn events_of_replica_set(change: &ObjectUpdate) -> Vec<Event> {
     };
     let direction = if now > before { "up" } else { "down" };
     let message = format!("Scaled {direction} replica set {} from {before} to {now}", metadata::name(&change.new));
-    vec![Event::new(owner, "deployment-controller", "ScalingReplicaSet", message)]
+    vec![Event::new(owner, component_of("Deployment"), "ScalingReplicaSet", message)]
 }
 
 fn events_of_job(change: &ObjectUpdate) -> Vec<Event> {
@@ -350,7 +258,7 @@ fn events_of_job(change: &ObjectUpdate) -> Vec<Event> {
     let became = |kind: &str, status: &str| holds(&change.new, kind, status) && !holds(&change.old, kind, status);
     let event = |reason: &str, message: &str| {
         let about = reference("batch/v1", "Job", &change.new);
-        Event::new(about, "job-controller", reason, message.to_owned())
+        Event::new(about, component_of("Job"), reason, message.to_owned())
     };
     let mut events = Vec::new();
     if change.deleted || is_managed_elsewhere(&change.new) {
@@ -375,6 +283,8 @@ fn events_of_job(change: &ObjectUpdate) -> Vec<Event> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::ApiServerConfig;
     use crate::clock::{Clock, epoch, run_virtual, settle};
@@ -507,30 +417,6 @@ mod tests {
             server.clock().sleep(Duration::from_secs(1000)).await;
             assert_eq!(condition("ReplicaFailure"), Value::Null);
             assert_eq!(condition("Progressing")["reason"], "NewReplicaSetAvailable");
-        })
-        .expect("a runtime");
-    }
-
-    #[test]
-    fn an_event_that_comes_again_has_a_count_and_many_are_dropped() {
-        run_virtual(async {
-            let server = ApiServer::builder().build();
-            tokio::spawn(publish_events(server.clone()));
-            settle().await;
-            let about = json!({"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "p", "uid": "u"});
-            for _ in 0..40 {
-                server.events().record(Event::warning(about.clone(), "c", "Failed", "no".to_owned()));
-            }
-            settle().await;
-            let counts = || {
-                let all = server.list(&ResourceId::new("", "events"), None);
-                all.iter().map(|stored| stored.value()["count"].as_i64().unwrap_or(0)).collect::<Vec<_>>()
-            };
-            assert_eq!(counts(), [25]);
-            server.clock().sleep(Duration::from_mins(5)).await;
-            server.events().record(Event::warning(about, "c", "Failed", "no".to_owned()));
-            settle().await;
-            assert_eq!(counts(), [26]);
         })
         .expect("a runtime");
     }
