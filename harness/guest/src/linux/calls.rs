@@ -286,7 +286,8 @@ fn other(call: &Call) -> Plan {
         libc::SYS_prctl if call.arguments[0] as i32 == libc::PR_SET_DUMPABLE && call.arguments[1] == 0 => {
             Plan::Refuse("prctl(PR_SET_DUMPABLE) (without effect)", 0)
         }
-        libc::SYS_ptrace => Plan::Note("ptrace"),
+        // The kernel would refuse it with the same error: a program has one tracer.
+        libc::SYS_ptrace => Plan::Refuse("ptrace (no debugger, strace or rr inside)", libc::EPERM),
         libc::SYS_io_submit => Plan::Submit(call.arguments[0], call.arguments[2]),
         libc::SYS_clock_nanosleep if Family::of(call.arguments[0] as i32).is_none() => {
             Plan::Note("clock_nanosleep of processor time")

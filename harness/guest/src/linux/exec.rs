@@ -7,7 +7,7 @@ use super::arch::Architecture as _;
 use super::state::Tracer;
 use super::sys::{self, Registers};
 use super::table::{Activity, AuxiliaryVector, Mapping};
-use super::waits::next_random;
+use super::waits::{HIDDEN, next_random};
 use super::watch::{self, Watch};
 
 /// The types of entries of the auxiliary vector.
@@ -40,6 +40,7 @@ impl Tracer {
         let is_closed =
             sys::registers(thread).is_ok_and(|registers| !sys::read_memory(thread, registers.stack(), &mut [0; 8]));
         let refusal = match rights {
+            _ if is_closed && watch::is_of_another_user(process) => Some((REFUSED_USER, HIDDEN)),
             _ if is_closed => Some((REFUSED_MEMORY, "program that may not be read (killed: its clocks would be real)")),
             _ if !is_native => {
                 Some((REFUSED_MACHINE, "program for i386 (killed: only those for x86-64 can be traced)"))
@@ -154,6 +155,10 @@ const REFUSED_RIGHTS: &str = "it has the setuid bit, and a traced program does n
 /// The reason for which a command is refused whose file its user may execute, but not read.
 const REFUSED_MEMORY: &str = "its file may be executed but not read, which closes its memory to the tracer as well: \
                               permit reading (chmod +r), or run it as its owner";
+
+/// The reason for which a command is refused that runs as another user where the tracer may not read its memory.
+const REFUSED_USER: &str = "it runs as another user, whose programs the tracer may not read here: run everything as one \
+                            user, or give this program the capability SYS_PTRACE (in a container: --cap-add SYS_PTRACE)";
 
 /// The rights with which a program would run, were it not traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -53,6 +53,10 @@ use crate::settings::{Command, Epoch, Network, Settings};
 const UPTIME: u64 = 86_400 * SECOND;
 
 /// Starts the thread that traces, and returns once the command's program is executed.
+/// The reason for which nothing can be traced where everything is traced already.
+const TRACED: &str = "ptrace is not possible here, where another program traces this one already: in virtual time, and \
+                      under a debugger, strace or rr, start the command itself";
+
 pub(crate) fn start(
     command: Command,
     settings: Settings,
@@ -106,7 +110,8 @@ fn trace(
                      least 4.8 with the default profile)";
     if let Err(source) = sys::seize(child.process) {
         let _ = sys::kill(child.process, libc::SIGKILL);
-        return Err(system(forbidden)(source));
+        let is_traced = watch::is_traced();
+        return Err(system(if is_traced { TRACED } else { forbidden })(source));
     }
     child.go();
     drop(launch);

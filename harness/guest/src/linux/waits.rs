@@ -8,6 +8,7 @@ use super::filter::SENDS;
 use super::state::{ProgramMemory, Tracer};
 use super::sys::{self, Registers};
 use super::table::{ActiveWait, Activity, Pending, Restart};
+use super::watch;
 
 /// The naps of a thread that end at rest between two moves of time. Later ones are sleeps.
 const NAPS: u32 = 64;
@@ -16,6 +17,10 @@ const NAPS: u32 = 64;
 const TICKS: u64 = 100;
 
 const FAULT: i64 = -(libc::EFAULT as i64);
+/// The way in which the report names a program that the tracer may not read since it runs as another user.
+pub(crate) const HIDDEN: &str = "change of the user (killed: its clocks would be real; run everything as one user, or \
+                                 with --cap-add SYS_PTRACE)";
+
 
 impl Tracer {
     /// Handles a stop of the filter.
@@ -24,6 +29,9 @@ impl Tracer {
         let Ok(mut registers) = sys::registers(thread) else { return };
         let call = registers.call();
         let base = self.table.image(thread);
+        if self.is_hidden(thread, &registers) {
+            return;
+        }
         let zero = base.and_then(|base| self.image.as_ref().map(|image| image.zero(base)));
         let plan = if SENDS.contains(&call.number) {
             Plan::TransferAll(call.arguments[0] as i32, true)
@@ -95,6 +103,19 @@ impl Tracer {
 
     /// Answers a call on a timer. `None` leaves it to the kernel.
     fn timer_call(&mut self, thread: i32, plan: &Plan) -> Option<i64> {
+    /// Kills a process that has changed its user, if the tracer may not read its memory since: it would wait in real
+    /// time. Returns true then.
+    fn is_hidden(&mut self, thread: i32, registers: &Registers) -> bool {
+        let process = self.table.threads.get(&thread).map_or(thread, |thread| thread.process);
+        if sys::read_memory(thread, registers.stack(), &mut [0; 8]) || !watch::is_of_another_user(process) {
+            return false;
+        }
+        self.note(HIDDEN, true, thread);
+        // One that was killed at this moment reports its end by itself.
+        let _ = sys::kill(process, libc::SIGKILL);
+        true
+    }
+
         let process = self.table.threads.get(&thread)?.process;
         let clocks = self.clocks;
         let put = |address, setting, form| {

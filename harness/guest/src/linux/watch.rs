@@ -156,6 +156,22 @@ pub(crate) fn process_and_parent(thread: i32) -> Option<(i32, i32)> {
     Some((field("Tgid:")?, field("PPid:")?))
 }
 
+/// Returns true if another program traces this one.
+pub(crate) fn is_traced() -> bool {
+    status_field("self", "TracerPid:").is_some_and(|tracer| tracer != "0")
+}
+
+/// Returns true if a process has another user than this one, or another group.
+pub(crate) fn is_of_another_user(process: i32) -> bool {
+    let of = |process: &str| ["Uid:", "Gid:"].map(|name| status_field(process, name));
+    of(&process.to_string()) != of("self")
+}
+
+fn status_field(process: &str, name: &str) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix(name)).map(|field| field.trim().to_owned())
+}
+
 /// Returns true if a signal has a handler in the thread's process.
 pub(crate) fn is_caught(thread: i32, signal: i32) -> bool {
     has_signal(thread, "SigCgt:", signal)

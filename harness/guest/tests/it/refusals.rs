@@ -78,6 +78,38 @@ fn programs_with_the_setuid_bit_are_refused() {
     assert!(finished.report().unvirtual[0].call.starts_with("setuid program (killed"), "{finished:?}");
 }
 
+/// A tracer without `CAP_SYS_PTRACE`, as in a container by default, may not read programs of other users, and not see
+/// whether they sleep.
+#[test]
+fn programs_that_change_their_user_are_refused_where_they_cannot_be_read() {
+    let run = |command: &[&str]| {
+        let drop = ["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace", "--no-new-privs"];
+        let tracer = env!("CARGO_BIN_EXE_plumbline-guest");
+        let output = std::process::Command::new("setpriv").args(drop).arg(tracer).arg("--").args(command).output();
+        output.map(|output| (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned()))
+    };
+    let change = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    let works = |command: &[&str]| std::process::Command::new("setpriv").args(command).arg("true").output();
+    if !works(&change[1..]).is_ok_and(|output| output.status.success()) {
+        skip("guest: setuid", "this user may not change to another one, or there is no setpriv");
+        return;
+    }
+    let change_only = "import os, time; os.setgid(65534); os.setuid(65534); time.sleep(100)";
+    let python = super::support::python_program().to_str().expect("a path");
+    for command in [[&change[..], &["sleep", "100"]].concat(), vec![python, "-S", "-E", "-c", change_only]] {
+        let (code, errors) = run(&command).expect("setpriv");
+        assert_eq!(code, Some(137), "{errors}");
+        assert!(errors.contains("refused: change of the user (killed") && errors.contains("SYS_PTRACE"), "{errors}");
+    }
+}
+
+#[test]
+fn a_guest_inside_of_a_guest_is_refused() {
+    let finished = run(Guest::new(env!("CARGO_BIN_EXE_plumbline-guest")).args(["--", "true"]));
+    assert_eq!(finished.outcome.exit_code(), 125);
+    assert!(finished.output.contains("another program traces this one already"), "{finished:?}");
+}
+
 #[test]
 fn the_program_names_what_it_refuses() {
     let folder = tempfile::tempdir().expect("a folder");
