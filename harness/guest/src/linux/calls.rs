@@ -167,6 +167,8 @@ pub(crate) enum Plan {
     LookForChildren,
     /// `io_submit`: the context and the list of requests.
     Submit(u64, u64),
+    /// `adjtimex` and `clock_adjtime` that only read, with the place for the time.
+    ReadAdjustment(u64),
     /// `times`, whose result is a time.
     Times,
     /// `sysinfo`, whose first field is a time.
@@ -235,6 +237,7 @@ pub(crate) fn plan(call: &Call, memory: &impl Memory, clocks: &Clocks, zero: Opt
         .or_else(|| timer(call, memory))
         .or_else(|| socket(call, memory))
         .or_else(|| untraced_child(call, memory))
+        .or_else(|| adjustment(call, memory))
         .or_else(|| connection(call, memory))
         .unwrap_or_else(|| other(call))
 }
@@ -246,6 +249,19 @@ fn untraced_child(call: &Call, memory: &impl Memory) -> Option<Plan> {
         && memory.read(call.arguments[0], &mut flags)
         && u64::from_ne_bytes(flags) & CLONE_UNTRACED != 0;
     is_untraced.then_some(Plan::Refuse("clone3(CLONE_UNTRACED)", libc::EPERM))
+}
+
+/// Plans a reading of how the time of day is adjusted: all but the time itself is the kernel's.
+fn adjustment(call: &Call, memory: &impl Memory) -> Option<Plan> {
+    let address = match call.number {
+        libc::SYS_adjtimex => call.arguments[0],
+        libc::SYS_clock_adjtime if call.arguments[0] as i32 == libc::CLOCK_REALTIME => call.arguments[1],
+        _ => return None,
+    };
+    let mut modes = [0; 4];
+    // The second one is `ADJ_OFFSET_SS_READ`, with which `adjtime` reads.
+    let is_read = memory.read(address, &mut modes) && [0, 0xa001].contains(&u32::from_ne_bytes(modes));
+    is_read.then_some(Plan::ReadAdjustment(address))
 }
 
 /// Plans a connection to another machine. An address begins with the number of its family and the port.

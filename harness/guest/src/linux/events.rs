@@ -123,6 +123,9 @@ impl Tracer {
         {
             sys::set_overrun(thread, overrun);
         }
+        if signal == libc::SIGALRM {
+            sys::show_alarm(thread);
+        }
         self.continue_if_ignored(thread, Some(signal));
         if let Some(entry) = self.table.threads.get_mut(&thread)
             && entry.restart.is_some()

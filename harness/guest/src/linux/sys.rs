@@ -187,6 +187,22 @@ fn signal_information(thread: i32) -> Option<TimerSignal> {
     Some(info)
 }
 
+/// Returns true for a signal with this code and sender that this process has sent. In a namespace, it has no number.
+pub(crate) fn is_own_signal(code: i32, sender: i32) -> bool {
+    code == libc::SI_USER && [0, std::process::id() as i32].contains(&sender)
+}
+
+/// Shows an alarm with which a thread has stopped as one of the kernel, if it is the tracer's.
+pub(crate) fn show_alarm(thread: i32) {
+    if let Some(mut info) = signal_information(thread)
+        && is_own_signal(info.code, info.timer)
+    {
+        (info.code, info.timer, info.overrun) = (libc::SI_KERNEL, 0, 0);
+        // A thread that was killed at this moment needs no signal.
+        let _ = ptrace(libc::PTRACE_SETSIGINFO, thread, 0, &raw const info as usize);
+    }
+}
+
 /// Writes the overrun of the timer's signal with which a thread has stopped.
 pub(crate) fn set_overrun(thread: i32, overrun: i32) {
     if let Some(mut info) = signal_information(thread) {

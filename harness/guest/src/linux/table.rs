@@ -49,6 +49,8 @@ pub(crate) enum Pending {
     /// `io_submit`, with the context, the list of requests, and the end of the context's ring before; `None` if there
     /// is no such context.
     Submit(u64, u64, Option<u32>),
+    /// `adjtimex` or `clock_adjtime`, which writes to an address.
+    Adjustment(u64),
     /// `times`.
     Times,
     /// `sysinfo`, which writes to an address.

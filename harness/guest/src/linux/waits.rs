@@ -84,6 +84,7 @@ impl Tracer {
             Plan::Submit(context, list) => {
                 self.follow(thread, Pending::Submit(context, list, device_io::end(thread, context)));
             }
+            Plan::ReadAdjustment(address) => self.follow(thread, Pending::Adjustment(address)),
             Plan::Times => self.follow(thread, Pending::Times),
             Plan::SystemInformation(address) => self.follow(thread, Pending::SystemInformation(address)),
             Plan::SetSocketTimeout(file, is_sending, length, value) => {
@@ -180,6 +181,7 @@ impl Tracer {
                 registers.set_result(ticks as i64);
                 let _ = sys::set_registers(thread, &registers);
             }
+            Pending::Adjustment(address) if registers.result() >= 0 => self.on_adjustment(thread, address),
             Pending::SystemInformation(address) if registers.result() == 0 => {
                 let seconds = self.clocks.now(Family::Monotonic) / SECOND;
                 sys::write_memory(thread, address, &seconds.to_ne_bytes());
@@ -207,10 +209,25 @@ impl Tracer {
             }
             Pending::Submit(..)
             | Pending::SystemInformation(_)
+            | Pending::Adjustment(_)
             | Pending::CreateTimer(..)
             | Pending::GetTimeout(..) => {}
         }
         self.resume(thread, 0);
+    }
+
+    /// Writes the time of day to what `adjtimex` has read.
+    fn on_adjustment(&self, thread: i32, address: u64) {
+        /// The places of the state and of the time in `struct timex`, and the state's flag for nanoseconds.
+        const STATE: u64 = 40;
+        const TIME: u64 = 72;
+        const HAS_NANOSECONDS: u32 = libc::STA_NANO as u32;
+        let mut state = [0; 4];
+        if sys::read_memory(thread, address.wrapping_add(STATE), &mut state) {
+            let has_nanoseconds = u32::from_ne_bytes(state) & HAS_NANOSECONDS != 0;
+            let form = if has_nanoseconds { Form::Timespec } else { Form::Timeval };
+            Self::write(thread, address.wrapping_add(TIME), &encode(self.clocks.now(Family::Realtime), form));
+        }
     }
 
     /// Begins a wait.
@@ -265,7 +282,7 @@ impl Tracer {
         let (result, left) = match ending {
             Ending::Woken(result) => {
                 if wait.call.number == libc::SYS_rt_sigtimedwait && result > 0 {
-                    self.on_awaited_signal(thread, wait.call.arguments[1]);
+                    self.on_awaited_signal(thread, result, wait.call.arguments[1]);
                 }
                 (result, self.clocks.left(wait.deadline))
             }
@@ -301,8 +318,9 @@ impl Tracer {
         self.resume(thread, 0);
     }
 
-    /// Writes the overrun of a POSIX timer whose signal a thread has waited for, to its `siginfo_t`.
-    fn on_awaited_signal(&mut self, thread: i32, information: u64) {
+    /// Writes the overrun of a POSIX timer whose signal a thread has waited for, to its `siginfo_t`, and that an alarm
+    /// is the kernel's.
+    fn on_awaited_signal(&mut self, thread: i32, signal: i64, information: u64) {
         /// The places of the code and of the timer's number, before its overrun.
         const CODE: u64 = 8;
         const TIMER: u64 = 16;
@@ -312,6 +330,13 @@ impl Tracer {
             is_read.then_some(i32::from_ne_bytes(number))
         };
         let process = self.table.threads.get(&thread).map_or(0, |thread| thread.process);
+        if signal == i64::from(libc::SIGALRM)
+            && let (Some(code), Some(sender)) = (read(CODE), read(TIMER))
+            && sys::is_own_signal(code, sender)
+        {
+            Self::write(thread, information + CODE, &libc::SI_KERNEL.to_ne_bytes());
+            Self::write(thread, information + TIMER, &[0; 8]);
+        }
         if read(CODE) == Some(libc::SI_TIMER)
             && let Some(overrun) = read(TIMER).and_then(|number| self.timers.deliver(process, number))
         {

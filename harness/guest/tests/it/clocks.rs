@@ -91,6 +91,25 @@ fn readings_of_a_program_that_asks_the_kernel_are_counted_too() {
     assert!(finished.report().warnings[0].contains("could not map the clocks"), "{finished:?}");
 }
 
+/// `do_adjtimex` of `kernel/time/timekeeping.c` permits everybody to read.
+#[test]
+fn the_adjustment_of_the_time_of_day_is_read_with_it() {
+    let finished = run(python(
+        "
+import ctypes, struct, time
+libc = ctypes.CDLL(None, use_errno=True)
+time.sleep(3600)
+for call in ((159,), (305, 0)):
+    for modes in (0, 0xa001, 0x4000):
+        buffer = ctypes.create_string_buffer(struct.pack('I', modes), 208)
+        is_read = libc.syscall(*call, buffer) >= 0
+        print(is_read and struct.unpack_from('q', buffer, 72)[0] == int(time.time()), end=' ')
+print(ctypes.get_errno())
+",
+    ));
+    assert_eq!(finished.lines(), ["True True False True True False 1"]);
+}
+
 /// Programs that execute others count each from the beginning; forks go on.
 #[test]
 fn each_program_counts_its_own_readings() {
