@@ -52,6 +52,9 @@ pub enum OrderError {
     /// `advance` with a negative duration.
     #[error("time does not go back")]
     Backwards,
+    /// `advance` beyond what clocks can show.
+    #[error("the clocks of programs end in 2554: advance by less")]
+    TooFar,
     /// Another word.
     #[error("unknown order {0:?}: now, advance DURATION, settle, auto, manual, events")]
     Unknown(String),

@@ -141,35 +141,40 @@ pub(crate) const MOST_COUNTED_OFFSET: usize = 32;
 /// The offset, in the page behind, of the last reading of `CLOCK_REALTIME` that was counted.
 pub(crate) const LAST: usize = 4096;
 
+/// The offset of the number of all readings of clocks, which is not exact where threads read at once.
+pub(crate) const ALL_READINGS: usize = LAST + 8;
+
 /// The functions that replace those of the vDSO: their names there, and their offsets in `CODE`.
 pub(crate) const FUNCTIONS: [(&str, usize); 5] = [
     ("__vdso_clock_gettime", 0),
-    ("__vdso_gettimeofday", 0xa8),
-    ("__vdso_time", 0xe6),
-    ("__vdso_clock_getres", 0x107),
-    ("__vdso_getrandom", 0x10f),
+    ("__vdso_gettimeofday", 0xaf),
+    ("__vdso_time", 0xf4),
+    ("__vdso_clock_getres", 0x11c),
+    ("__vdso_getrandom", 0x124),
 ];
 
 /// Position-independent code that reads the clocks from the beginning of its page, each of which is one number, so that
-/// it is read whole. Readings of `CLOCK_REALTIME` are counted as `Clocks::reading` says, in the page behind.
+/// it is read whole. Readings of `CLOCK_REALTIME` are counted as `Clocks::counted` says, in the page behind, and all
+/// readings beside them.
 #[rustfmt::skip]
-pub(crate) const CODE: [u8; 0x117] = [
+pub(crate) const CODE: [u8; 0x12c] = [
     // clock_gettime(edi: clock, rsi: timespec)
     0x83, 0xff, 0x0b,                                      //        cmp    edi, 11
-    0x0f, 0x87, 0x97, 0x00, 0x00, 0x00,                    //        ja     kernel
+    0x0f, 0x87, 0x9e, 0x00, 0x00, 0x00,                    //        ja     kernel
     0xb8, 0xf3, 0x0b, 0x00, 0x00,                          //        mov    eax, 0xbf3  both families
     0x0f, 0xa3, 0xf8,                                      //        bt     eax, edi
-    0x0f, 0x83, 0x89, 0x00, 0x00, 0x00,                    //        jae    kernel
-    0x48, 0x8b, 0x05, 0xa2, 0xff, 0xff, 0xff,              //        mov    rax, [MONOTONIC]
+    0x0f, 0x83, 0x90, 0x00, 0x00, 0x00,                    //        jae    kernel
+    0x48, 0xff, 0x05, 0xaa, 0x0f, 0x00, 0x00,              //        inc    qword [ALL_READINGS]
+    0x48, 0x8b, 0x05, 0x9b, 0xff, 0xff, 0xff,              //        mov    rax, [MONOTONIC]
     0xb9, 0x21, 0x09, 0x00, 0x00,                          //        mov    ecx, 0x921  realtime clocks
     0x0f, 0xa3, 0xf9,                                      //        bt     ecx, edi
     0x73, 0x64,                                            //        jae    split
-    0x48, 0x03, 0x05, 0x99, 0xff, 0xff, 0xff,              //        add    rax, [DIFFERENCE]
+    0x48, 0x03, 0x05, 0x92, 0xff, 0xff, 0xff,              //        add    rax, [DIFFERENCE]
     0x85, 0xff,                                            //        test   edi, edi
     0x75, 0x59,                                            //        jne    split       only CLOCK_REALTIME is counted
     0x49, 0x89, 0xc0,                                      //        mov    r8, rax     now
-    0x4c, 0x8b, 0x0d, 0xa3, 0xff, 0xff, 0xff,              //        mov    r9, [MOST_COUNTED_OFFSET]
-    0x48, 0x8b, 0x05, 0x7c, 0x0f, 0x00, 0x00,              //        mov    rax, [LAST]
+    0x4c, 0x8b, 0x0d, 0x9c, 0xff, 0xff, 0xff,              //        mov    r9, [MOST_COUNTED_OFFSET]
+    0x48, 0x8b, 0x05, 0x75, 0x0f, 0x00, 0x00,              //        mov    rax, [LAST]
     0x49, 0x89, 0xc2,                                      // again: mov    r10, rax
     0x4d, 0x29, 0xc2,                                      //        sub    r10, r8
     0x72, 0x0b,                                            //        jb     moved
@@ -188,7 +193,7 @@ pub(crate) const CODE: [u8; 0x117] = [
     0x72, 0x02,                                            //        jb     keep
     0x31, 0xd2,                                            //        xor    edx, edx
     0x4d, 0x8d, 0x14, 0x10,                                // keep:  lea    r10, [r8+rdx]
-    0xf0, 0x4c, 0x0f, 0xb1, 0x15, 0x3f, 0x0f, 0x00, 0x00,  // store: lock cmpxchg [LAST], r10
+    0xf0, 0x4c, 0x0f, 0xb1, 0x15, 0x38, 0x0f, 0x00, 0x00,  // store: lock cmpxchg [LAST], r10
     0x75, 0xc1,                                            //        jne    again
     0x4c, 0x89, 0xd0,                                      //        mov    rax, r10
     0xeb, 0x04,                                            //        jmp    split
@@ -205,9 +210,10 @@ pub(crate) const CODE: [u8; 0x117] = [
     0xc3,                                                  //        ret
     // gettimeofday(rdi: timeval, rsi: timezone)
     0x48, 0x85, 0xff,                                      //        test   rdi, rdi
-    0x74, 0x2a,                                            //        je     zone
-    0x48, 0x8b, 0x05, 0x0c, 0xff, 0xff, 0xff,              //        mov    rax, [MONOTONIC]
-    0x48, 0x03, 0x05, 0x0d, 0xff, 0xff, 0xff,              //        add    rax, [DIFFERENCE]
+    0x74, 0x31,                                            //        je     zone
+    0x48, 0xff, 0x05, 0x0d, 0x0f, 0x00, 0x00,              //        inc    qword [ALL_READINGS]
+    0x48, 0x8b, 0x05, 0xfe, 0xfe, 0xff, 0xff,              //        mov    rax, [MONOTONIC]
+    0x48, 0x03, 0x05, 0xff, 0xfe, 0xff, 0xff,              //        add    rax, [DIFFERENCE]
     0x31, 0xd2,                                            //        xor    edx, edx
     0xb9, 0x00, 0xca, 0x9a, 0x3b,                          //        mov    ecx, 1000000000
     0x48, 0xf7, 0xf1,                                      //        div    rcx
@@ -223,8 +229,9 @@ pub(crate) const CODE: [u8; 0x117] = [
     0x31, 0xc0,                                            // done:  xor    eax, eax
     0xc3,                                                  //        ret
     // time(rdi: time_t)
-    0x48, 0x8b, 0x05, 0xd3, 0xfe, 0xff, 0xff,              //        mov    rax, [MONOTONIC]
-    0x48, 0x03, 0x05, 0xd4, 0xfe, 0xff, 0xff,              //        add    rax, [DIFFERENCE]
+    0x48, 0xff, 0x05, 0xcd, 0x0e, 0x00, 0x00,              //        inc    qword [ALL_READINGS]
+    0x48, 0x8b, 0x05, 0xbe, 0xfe, 0xff, 0xff,              //        mov    rax, [MONOTONIC]
+    0x48, 0x03, 0x05, 0xbf, 0xfe, 0xff, 0xff,              //        add    rax, [DIFFERENCE]
     0x31, 0xd2,                                            //        xor    edx, edx
     0xb9, 0x00, 0xca, 0x9a, 0x3b,                          //        mov    ecx, 1000000000
     0x48, 0xf7, 0xf1,                                      //        div    rcx

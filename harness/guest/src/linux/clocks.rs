@@ -106,6 +106,11 @@ impl Clocks {
         deadline.saturating_sub(self.elapsed)
     }
 
+    /// Returns the last time that all clocks can show, in 2554.
+    pub(crate) fn latest(&self) -> u64 {
+        u64::MAX - SECOND - self.realtime_start.max(self.monotonic_start)
+    }
+
     fn start(&self, family: Family) -> u64 {
         match family {
             Family::Realtime => self.realtime_start,
@@ -133,6 +138,7 @@ mod tests {
         assert_eq!(clocks.after(NEVER - 1), NEVER);
         assert_eq!(clocks.left(4 * SECOND), 0);
         assert_eq!(clocks.left(7 * SECOND), 2 * SECOND);
+        assert!(clocks.latest() > 500 * 365 * 86_400 * SECOND && clocks.latest() < NEVER - 1000 * SECOND);
     }
 
     #[test]

@@ -7,10 +7,10 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 
-use super::clocks::NEVER;
+use super::clocks::{NEVER, SECOND};
 use super::sys;
 use super::watch;
-use crate::protocol::{Order, Reading, Reply};
+use crate::protocol::{Order, OrderError, Reading, Reply};
 
 /// The most bytes of orders that may wait.
 const MOST: usize = 4096;
@@ -160,6 +160,11 @@ impl Client {
         match line.parse::<Order>() {
             Ok(Order::Advance(length)) => {
                 let length = u64::try_from(length.as_nanos()).unwrap_or(NEVER);
+                let now = u64::try_from(reading.now.as_nanosecond()).unwrap_or(NEVER);
+                if length > (NEVER - SECOND).saturating_sub(now) {
+                    self.send(&Reply::Error { error: OrderError::TooFar.to_string() });
+                    return;
+                }
                 // At the start, no time at all is a moment as well.
                 let moment = reading.elapsed_ns.saturating_add(length).max(1);
                 self.moment = Some(moment.min(NEVER - 1));
@@ -206,7 +211,7 @@ mod tests {
         let mut control = Control::new(&path, true).expect("a socket");
         assert_eq!(control.bounds(), (NEVER, 0));
         let mut client = BufReader::new(UnixStream::connect(&path).expect("a connection"));
-        client.get_mut().write_all(b"now\nnonsense\nadvance 5s\nsettle\nadv").expect("written");
+        client.get_mut().write_all(b"now\nnonsense\nadvance 9999999h\nadvance 5s\nsettle\nadv").expect("written");
         assert!(control.receive(reading(7)));
         assert_eq!(control.bounds(), (5_000_000_007, 5_000_000_007));
         let mut line = || {
@@ -216,6 +221,7 @@ mod tests {
         };
         assert!(line().contains(r#""elapsed_ns":7"#));
         assert!(line().contains(r#"{"error":"unknown order"#));
+        assert!(line().contains(r#"{"error":"the clocks of programs end in 2554"#));
         assert!(!control.rest(reading(5_000_000_006)), "not yet");
         assert!(control.rest(reading(5_000_000_007)));
         assert!(line().contains("5000000007"));

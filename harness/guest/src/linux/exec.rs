@@ -63,7 +63,7 @@ impl Tracer {
             // The files of the thread that had this number before show that thread.
             entry.watch = Watch::new(process, thread);
             (entry.resting, entry.sample, entry.restart, entry.socket_wait) = (None, None, None, None);
-            (entry.is_vforking, entry.probe) = (false, None);
+            (entry.is_vforking, entry.probe, entry.readings, entry.loops) = (false, None, None, false);
             entry.activity = Activity::Mapping(Mapping::Exec);
         }
         self.resume(thread, 0);

@@ -42,19 +42,12 @@ impl Tracer {
         }
         let (moment, bound) = self.control.bounds();
         let target = round_up(next.min(moment));
-        if next.min(moment) > bound || target == NEVER {
+        if next.min(moment) > bound || target > self.clocks.latest() {
             return Progress::Idle;
         }
         // A client's own moment may lie inside a millisecond: time stops there exactly.
         let target = if moment < next { moment } else { target };
-        if let Some(limit) = self.settings.virtual_limit.map(|limit| limit.as_nanos() as u64)
-            && target > limit
-            && self.phase == Phase::Running
-        {
-            self.set_time(limit.max(now));
-            // The command's farewell is not part of the account.
-            self.limited_time = Some(self.clocks.elapsed);
-            self.terminate(libc::SIGTERM, End::VirtualLimit);
+        if self.end_at_limit(target) {
             return Progress::Some;
         }
         self.look_for_prompt(target - now);
@@ -62,6 +55,19 @@ impl Tracer {
         self.set_time(target);
         self.control.moved(|| Self::reading(&self.clocks, next));
         if next <= target { self.fire(next) } else { Progress::Some }
+    }
+
+    /// Begins to end the run if the next time is beyond the limit. Returns true then.
+    pub(crate) fn end_at_limit(&mut self, target: u64) -> bool {
+        let limit = self.settings.virtual_limit.map_or(NEVER, |limit| limit.as_nanos() as u64);
+        if target <= limit || self.phase != Phase::Running {
+            return false;
+        }
+        self.set_time(limit.max(self.clocks.elapsed));
+        // The command's farewell is not part of the account.
+        self.limited_time = Some(self.clocks.elapsed);
+        self.terminate(libc::SIGTERM, End::VirtualLimit);
+        true
     }
 
     /// Interrupts all threads once before each move of time. Returns true if at least one stops.

@@ -2,14 +2,15 @@
 //! which the tracer writes.
 //!
 //! The programs map it and read its address from their auxiliary vector, so that no code of theirs is changed. Behind
-//! it lies a page that a program shares only with its forks, in which they count their readings of the time of day.
+//! it lies a page that a program shares only with its forks, in which they count their readings.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
 use super::arch::{
-    CODE, CODE_OFFSET, Call, DIFFERENCE, FUNCTIONS, LAST, MONOTONIC, MOST_COUNTED_OFFSET, SYSTEM_CALL, ZERO, jump,
+    ALL_READINGS, CODE, CODE_OFFSET, Call, DIFFERENCE, FUNCTIONS, LAST, MONOTONIC, MOST_COUNTED_OFFSET, SYSTEM_CALL,
+    ZERO, jump,
 };
 use super::clocks::{Clocks, Family};
 use super::elf;
@@ -64,6 +65,11 @@ impl Image {
     /// Returns the address of the last reading that was counted in a program that has the image at `base`.
     pub(crate) fn last(&self, base: u64) -> u64 {
         base + (self.page + LAST) as u64
+    }
+
+    /// Returns the address of the number of readings in a program that has the image at `base`.
+    pub(crate) fn readings(&self, base: u64) -> u64 {
+        base + (self.page + ALL_READINGS) as u64
     }
 
     /// Sets the clocks of all programs.

@@ -16,6 +16,7 @@ mod launch;
 mod outside;
 mod places;
 mod prompts;
+mod readers;
 mod rest;
 mod routes;
 mod run;
@@ -52,11 +53,11 @@ use crate::settings::{Command, Epoch, Network, Settings};
 /// The monotonic clocks at the start of a guest with a fixed epoch: a machine that has run for a day.
 const UPTIME: u64 = 86_400 * SECOND;
 
-/// Starts the thread that traces, and returns once the command's program is executed.
 /// The reason for which nothing can be traced where everything is traced already.
 const TRACED: &str = "ptrace is not possible here, where another program traces this one already: in virtual time, and \
                       under a debugger, strace or rr, start the command itself";
 
+/// Starts the thread that traces, and returns once the command's program is executed.
 pub(crate) fn start(
     command: Command,
     settings: Settings,
@@ -109,8 +110,8 @@ fn trace(
     let forbidden = "ptrace is not permitted here: allow it (in a container: --cap-add SYS_PTRACE, or a kernel of at \
                      least 4.8 with the default profile)";
     if let Err(source) = sys::seize(child.process) {
-        let _ = sys::kill(child.process, libc::SIGKILL);
         let is_traced = watch::is_traced();
+        let _ = sys::kill(child.process, libc::SIGKILL);
         return Err(system(if is_traced { TRACED } else { forbidden })(source));
     }
     child.go();

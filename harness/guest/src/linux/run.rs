@@ -38,8 +38,13 @@ const LOOK: u64 = 100_000_000;
 const PROBE: u64 = 2_000_000;
 const BUSY: u64 = 10_000_000;
 const BUSY_ALONE: u64 = 2_000_000;
+/// The real time without rest after which a thread is probed that has used less.
+const UNRESTED: u64 = 20_000_000;
 /// The polls of a probed thread after which it waits for the clock to show more than its deadline.
 const POLLS: u32 = 8;
+/// The same of a thread that has done so before. Each takes its turns on the processor, which are rare on a busy
+/// machine.
+const POLLS_AGAIN: u32 = 3;
 /// The real time for which a thread that does work is not probed again.
 const WORKS: u64 = 200_000_000;
 /// The processor time without rest from which on a program is busy when the run is ended.
@@ -125,6 +130,7 @@ impl Tracer {
             let next = self.next_deadline();
             self.control.receive(|| Self::reading(&self.clocks, next));
             self.probe(now);
+            self.follow_reader();
             self.guard(now);
         }
         let pause = PAUSES[attempts.min(PAUSES.len() - 1)];
@@ -156,7 +162,7 @@ impl Tracer {
     }
 
     /// Waits for an event and handles it. Returns false if there was none.
-    fn wait_event(&mut self, nanoseconds: u64) -> bool {
+    pub(crate) fn wait_event(&mut self, nanoseconds: u64) -> bool {
         self.interrupter.set(nanoseconds);
         let event = sys::next_event(true);
         self.interrupter.set(0);
@@ -257,7 +263,9 @@ impl Tracer {
         // Besides one that is alone, only a wait that ended at this moment can have a deadline that the clock does not
         // exceed.
         let has_ended = entry.timed_out_at == Some(elapsed) && used >= BUSY;
-        let may_wait = has_ended || used >= BUSY_ALONE && self.is_alone(thread);
+        // One that yields to other programs of a busy machine uses hardly any processor time.
+        let least = if entry.loops || now >= self.last_rest.saturating_add(UNRESTED) { 0 } else { BUSY_ALONE };
+        let may_wait = has_ended || used >= least && self.is_alone(thread);
         if may_wait
             && sys::interrupt(thread).is_ok()
             && let Some(entry) = self.table.threads.get_mut(&thread)
@@ -269,7 +277,7 @@ impl Tracer {
     }
 
     /// Returns true if all other threads have slept since the last time that this was asked.
-    fn is_alone(&mut self, thread: i32) -> bool {
+    pub(crate) fn is_alone(&mut self, thread: i32) -> bool {
         let outside = &self.outside;
         let mut is_alone = true;
         for (other, entry) in self.table.threads.iter_mut().filter(|(other, _)| **other != thread) {
@@ -297,26 +305,40 @@ impl Tracer {
         let Some(entry) = self.table.threads.get_mut(&thread) else { return };
         let Some(probe) = &mut entry.probe else { return };
         let is_counting = *probe.last.get_or_insert(last) != last;
-        let Ok(registers) = sys::registers(thread) else { return };
+        let Ok(mut registers) = sys::registers(thread) else { return };
         let Some(call) = probe.inside.take() else {
-            probe.inside = Some(calls::loop_call(&registers.call(), &ProgramMemory(thread)));
+            let call = registers.call();
+            probe.inside = Some(calls::loop_call(&call, &ProgramMemory(thread)));
+            if call.number == libc::SYS_sched_yield {
+                // No thread inside wants its turn, and those outside would take it for milliseconds.
+                registers.set_number(-1);
+                registers.set_result(0);
+                let _ = sys::set_registers(thread, &registers);
+            }
             return;
         };
         match call.with_result(registers.result()) {
             LoopCall::Looks | LoopCall::Compares => probe.others += 1,
             LoopCall::Yields => (probe.others, probe.yields) = (probe.others + 1, probe.yields + 1),
             LoopCall::Works => {
-                self.end_probe(thread, sys::real_monotonic() + WORKS);
+                let pause = if entry.loops { 0 } else { WORKS };
+                self.end_probe(thread, sys::real_monotonic() + pause);
                 return;
             }
             LoopCall::Polls => probe.polls += 1,
         }
-        let (polls, others, yields) = (probe.polls, probe.others, probe.yields);
-        if polls >= POLLS || others >= LOOKS && yields >= LOOKS / 2 && self.is_alone(thread) {
-            self.end_probe(thread, 0);
+        let Probe { polls, others, yields, .. } = *probe;
+        let (least, looks) = if entry.loops { (POLLS_AGAIN, POLLS) } else { (POLLS, LOOKS) };
+        if polls >= least || others >= looks && yields >= looks / 2 && self.is_alone(thread) {
             // Readings of the time of day count nanoseconds, and it may wait for those: there are not many.
-            if !is_counting {
-                self.creep(GRAIN);
+            let has_woken = !is_counting && self.creep(GRAIN);
+            self.end_probe(thread, 0);
+            // While one that yields is alone, its next calls show whether it still waits. One that polls may do work
+            // that needs no calls: for it, time does not move faster than in reality.
+            let goes_on = polls < least && !is_counting && !has_woken && self.is_alone(thread);
+            if let Some(entry) = self.table.threads.get_mut(&thread) {
+                entry.loops |= !is_counting;
+                entry.probe = goes_on.then(|| Probe { has_begun: true, ..Probe::default() });
             }
         } else if others >= LOOKS {
             self.end_probe(thread, sys::real_monotonic() + WORKS);
@@ -329,14 +351,21 @@ impl Tracer {
         }
     }
 
-    /// Moves time while threads are busy, and ends the waits that are due.
-    fn creep(&mut self, by: u64) {
+    /// Moves time while threads are busy, and ends the waits that are due. Returns true if there were any, or if the
+    /// run ends.
+    pub(crate) fn creep(&mut self, by: u64) -> bool {
+        if self.end_at_limit(self.clocks.elapsed.saturating_add(by)) {
+            return true;
+        }
         self.set_time(self.clocks.elapsed + by);
+        let mut has_woken = false;
         let mut next = self.next_deadline();
         while next <= self.clocks.elapsed {
             self.fire(next);
+            has_woken = true;
             next = self.next_deadline();
         }
+        has_woken
     }
 
     /// Returns the processor time that each thread has used since the last rest.

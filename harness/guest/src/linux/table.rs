@@ -120,6 +120,17 @@ pub(crate) struct Probe {
     pub(crate) others: u32,
 }
 
+/// The readings of a thread's program, when the thread was alone and began to be observed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Readings {
+    /// The virtual time.
+    pub(crate) elapsed: u64,
+    pub(crate) count: u64,
+    pub(crate) running_time: u64,
+    /// True once the thread is taken to wait.
+    pub(crate) waits: bool,
+}
+
 /// A stop of a whole process, as by `SIGSTOP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupStop {
@@ -143,9 +154,13 @@ pub(crate) struct Thread {
     /// A wait that has failed with `EINTR`: it goes on if the signal turns out to be ignored.
     pub(crate) interrupted: Option<Restart>,
     pub(crate) probe: Option<Probe>,
+    /// True once a probe has shown that it waits in a loop: it is likely to do so again.
+    pub(crate) loops: bool,
     /// True once the tracer has ordered it to stop, unless at the deadline of a wait that it follows, until it has
     /// stopped for that or its wait has ended.
     pub(crate) is_ordered: bool,
+    /// The readings of its program when it began to be observed, if it is busy.
+    pub(crate) readings: Option<Readings>,
     /// Its account when a probe looked whether another thread is alone.
     pub(crate) probed: Option<Account>,
     /// The virtual time at which its last wait timed out.
@@ -179,7 +194,9 @@ impl Thread {
             restart: None,
             interrupted: None,
             probe: None,
+            loops: false,
             is_ordered: false,
+            readings: None,
             probed: None,
             timed_out_at: None,
             works_until: 0,

@@ -16,11 +16,11 @@ const NAPS: u32 = 64;
 /// The frequency of `times`.
 const TICKS: u64 = 100;
 
-const FAULT: i64 = -(libc::EFAULT as i64);
 /// The way in which the report names a program that the tracer may not read since it runs as another user.
 pub(crate) const HIDDEN: &str = "change of the user (killed: its clocks would be real; run everything as one user, or \
                                  with --cap-add SYS_PTRACE)";
 
+const FAULT: i64 = -(libc::EFAULT as i64);
 
 impl Tracer {
     /// Handles a stop of the filter.
@@ -28,10 +28,10 @@ impl Tracer {
         // A thread that was killed at this moment reports its end by itself.
         let Ok(mut registers) = sys::registers(thread) else { return };
         let call = registers.call();
-        let base = self.table.image(thread);
         if self.is_hidden(thread, &registers) {
             return;
         }
+        let base = self.table.image(thread);
         let zero = base.and_then(|base| self.image.as_ref().map(|image| image.zero(base)));
         let plan = if SENDS.contains(&call.number) {
             Plan::TransferAll(call.arguments[0] as i32, true)
@@ -102,8 +102,6 @@ impl Tracer {
         }
     }
 
-    /// Answers a call on a timer. `None` leaves it to the kernel.
-    fn timer_call(&mut self, thread: i32, plan: &Plan) -> Option<i64> {
     /// Kills a process that has changed its user, if the tracer may not read its memory since: it would wait in real
     /// time. Returns true then.
     fn is_hidden(&mut self, thread: i32, registers: &Registers) -> bool {
@@ -117,6 +115,8 @@ impl Tracer {
         true
     }
 
+    /// Answers a call on a timer. `None` leaves it to the kernel.
+    fn timer_call(&mut self, thread: i32, plan: &Plan) -> Option<i64> {
         let process = self.table.threads.get(&thread)?.process;
         let clocks = self.clocks;
         let put = |address, setting, form| {

@@ -1,5 +1,9 @@
 //! Waits that end at exactly their deadline, and calls that are interrupted without an effect.
 
+use std::time::Duration;
+
+use plumbline_guest::End;
+
 use super::support::{python, python_program, run};
 
 /// Python waits until the clock shows more than the deadline, and polls until then.
@@ -62,6 +66,60 @@ at('sleep')
     ));
     assert_eq!(finished.lines(), ["yield True", "receive True", "child True", "sleep True"]);
     assert!(finished.report().spins.is_empty(), "{finished:?}");
+}
+
+/// Such loops are how programs wait for less than a timer's grain, and how JavaScript sleeps.
+#[test]
+fn a_loop_that_reads_a_clock_ends_at_exactly_its_time() {
+    let finished = run(python(
+        "
+import threading, time
+for clock in (time.monotonic, time.time):
+    start = clock()
+    while clock() < start + 0.5: pass
+    print(round(clock() - start, 4))
+done = []
+threading.Timer(0.3, lambda: done.append(1)).start()
+start = time.monotonic()
+while not done and time.monotonic() < start + 10: pass
+# The interpreter hands over from thread to thread after five milliseconds.
+print(0.3 <= time.monotonic() - start <= 0.31)
+",
+    ));
+    assert_eq!(finished.lines(), ["0.5", "0.5", "True"]);
+    assert!(finished.report().spins.is_empty(), "{finished:?}");
+}
+
+#[test]
+fn a_loop_that_reads_a_clock_ends_at_the_limit() {
+    let program = "import time\nwhile True: time.monotonic()";
+    let finished = run(python(program).virtual_limit(Duration::from_millis(100)));
+    assert_eq!((finished.outcome.end, finished.seconds()), (End::VirtualLimit, 0.1));
+}
+
+/// `KTIME_MAX` of `include/linux/ktime.h` is 292 years, after which the kernel's clocks end.
+#[test]
+fn a_sleep_beyond_the_end_of_clocks_does_not_end() {
+    let sleep = "import ctypes; ctypes.CDLL(None).nanosleep((ctypes.c_long * 2)(17_000_000_000, 0), None)";
+    let outcome = python(sleep).real_limit(Duration::from_millis(500)).run().expect("an outcome");
+    assert_eq!((outcome.end, outcome.report.virtual_time), (End::RealLimit, Duration::ZERO));
+}
+
+/// `it_real_fn` of `kernel/time/itimer.c` sends the signal with `SEND_SIG_PRIV`.
+#[test]
+fn alarms_are_signals_of_the_kernel() {
+    let finished = run(python(
+        "
+import os, signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+def show():
+    information = signal.sigwaitinfo([signal.SIGALRM])
+    print(information.si_code, information.si_pid == os.getpid())
+signal.alarm(5); show()
+os.kill(os.getpid(), signal.SIGALRM); show()
+",
+    ));
+    assert_eq!(finished.lines(), ["128 False", "0 True"]);
 }
 
 /// A program that works for long at the moment of a deadline does not move time.
