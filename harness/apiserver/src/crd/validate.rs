@@ -116,7 +116,7 @@ fn type_of(value: &Value) -> &'static str {
 fn has_type(value: &Value, wanted: &str) -> bool {
     match (type_of(value), wanted) {
         ("integer", "number") => true,
-        ("number", "integer") => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        ("number", "integer") => value.as_f64().is_some_and(is_json_integer),
         (actual, wanted) => actual == wanted,
     }
 }
@@ -420,7 +420,7 @@ fn append_best(outcomes: Vec<ErrorList>, errors: &mut ErrorList) {
 
 fn check_type(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
     let wanted = if flag(schema, "x-kubernetes-int-or-string") {
-        if matches!(type_of(value), "integer" | "string") {
+        if has_type(value, "integer") || value.is_string() {
             return;
         }
         "integer,string"
@@ -449,6 +449,9 @@ fn check_type(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList)
     ));
 }
 
+/// The first float beyond the integers of 64 bits.
+const BEYOND_INT64: f64 = 9_223_372_036_854_775_808.0;
+
 fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorList) {
     let Some(number) = value.as_f64() else { return };
     let limit = |field: &str| schema.get(field).and_then(Value::as_f64);
@@ -458,7 +461,7 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
             value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
                 || number.fract() == 0.0 && number.abs() < 2e9
         }
-        "int64" => number.fract() == 0.0,
+        "int64" => value.as_i64().is_some() || number.fract() == 0.0 && number.abs() < BEYOND_INT64,
         _ => true,
     };
     let whole = !format.is_empty() || number.fract() == 0.0;
@@ -500,14 +503,19 @@ fn check_number(schema: &Value, value: &Value, name: &str, errors: &mut ErrorLis
     }
 }
 
-/// Returns true if a number is a multiple of a factor, but for a rounding error of one in a billion: `MultipleOf` of
-/// kube-openapi's `pkg/validation/validate/values.go`, `IsFloat64AJSONInteger` of swag.
+/// Returns true if a number is a multiple of a factor: `MultipleOf` of kube-openapi's
+/// `pkg/validation/validate/values.go`.
 fn is_multiple(number: f64, factor: f64) -> bool {
+    is_json_integer(if factor < 1.0 { 1.0 / factor * number } else { number / factor })
+}
+
+/// Returns true for a whole number that a float holds exactly, but for a rounding error of one in a billion:
+/// `IsFloat64AJSONInteger` of swag.
+fn is_json_integer(number: f64) -> bool {
     const LARGEST: f64 = 9_007_199_254_740_991.0;
     const TOLERANCE: f64 = 1e-9;
-    let count = if factor < 1.0 { 1.0 / factor * number } else { number / factor };
-    let whole = count.round();
-    count.abs() <= LARGEST && (count - whole).abs() <= TOLERANCE * whole.abs()
+    let whole = number.round();
+    number.abs() <= LARGEST && (number - whole).abs() <= TOLERANCE * whole.abs()
 }
 
 fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorList) {
@@ -522,6 +530,13 @@ fn check_unique(schema: &Value, list: &[Value], name: &str, errors: &mut ErrorLi
             .collect(),
         _ => return,
     };
+    let other = |item: &Value| !matches!(item, Value::Object(_) | Value::Null);
+    if !keys.is_empty()
+        && let Some(index) = list.iter().position(other)
+    {
+        let why = "must be an object for an array of list-type map";
+        return errors.invalid(&path(&format!("{name}[{index}]")), &list[index], why);
+    }
     let identity = |item: &Value| match keys.as_slice() {
         [] => item.clone(),
         keys => keys.iter().filter_map(|&key| item.get(key).map(|value| (key, value.clone()))).collect::<Map>().into(),
@@ -574,6 +589,12 @@ mod tests {
     #[case(json!({"type": "number", "maximum": 2, "exclusiveMaximum": true}), json!(2), &["f: Invalid value: 2: f in body should be less than 2"])]
     #[case(json!({"type": "string", "enum": ["red", "blue"]}), json!("green"), &["f: Unsupported value: \"green\": supported values: \"red\", \"blue\""])]
     #[case(json!({"x-kubernetes-int-or-string": true}), json!(true), &["f: Invalid value: \"boolean\": f in body must be of type integer,string: \"boolean\""])]
+    #[case::whole_float(json!({"x-kubernetes-int-or-string": true}), json!(1e10), &[])]
+    #[case::large_float(json!({"type": "integer"}), json!(1e18), &["f: Invalid value: \"number\": f in body must be of type integer: \"number\""])]
+    #[case::list_map_of_text(json!({"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"],
+        "items": {"type": "object"}}), json!(["x"]), &[
+        "f[0]: Invalid value: \"string\": f[0] in body must be of type object: \"string\"",
+        "f[0]: Invalid value: \"x\": must be an object for an array of list-type map"])]
     #[case(json!({"type": "array", "maxItems": 2}), json!([1, 2, 3]), &["f: Too many: 3: must have at most 2 items"])]
     #[case(json!({"type": "string", "maxLength": 5}), json!("abcdef"), &["f: Too long: may not be more than 5 bytes"])]
     #[case(json!({"type": "string", "pattern": "^[a-z]+$"}), json!("A"), &["f: Invalid value: \"A\": f in body should match '^[a-z]+$'"])]

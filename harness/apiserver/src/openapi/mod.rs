@@ -33,7 +33,9 @@ pub(crate) use types::read as definitions;
 
 /// Answers requests under `/openapi`; `None` for other paths.
 pub(crate) fn respond(registry: &Registry, request: &ApiRequest, now: Timestamp) -> Option<Reply> {
-    let path = request.path.trim_end_matches('/').strip_prefix("/openapi/")?;
+    // Of these documents only the index has a path with a slash at its end.
+    let path = request.path.strip_prefix("/openapi/")?;
+    let path = if path == "v3/" { "v3" } else { path };
     Some(match path.split_once('/') {
         None if path == "v2" => v2_reply(registry, request),
         None if path == "v3" => {
@@ -150,6 +152,12 @@ fn info(version: KubernetesVersion) -> Value {
     json!({"title": "Kubernetes", "version": version.to_string()})
 }
 
+/// The title of documents about custom resources: `generateBuilder` in
+/// `staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go`.
+fn custom_info() -> Value {
+    json!({"title": "Kubernetes CRD Swagger", "version": "v0.1.0"})
+}
+
 fn group_document(registry: &Registry, group: &str, version: &str, kinds: &[Arc<Resource>], v2: bool) -> Value {
     let mut roots = vec![
         "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions".to_owned(),
@@ -170,9 +178,10 @@ fn group_document(registry: &Registry, group: &str, version: &str, kinds: &[Arc<
     for (name, schema) in types::closure(roots) {
         schemas.insert(name.to_owned(), schema.clone());
     }
+    let is_custom = kinds.iter().all(|kind| kind.custom.is_some());
     json!({
         "openapi": "3.0.0",
-        "info": info(registry.kubernetes_version()),
+        "info": if is_custom { custom_info() } else { info(registry.kubernetes_version()) },
         "paths": paths::version_paths(group, version, kinds),
         "components": {"schemas": schemas},
     })

@@ -67,7 +67,14 @@ impl PatchTrace {
                     } else {
                         Self::Changed(BTreeMap::new())
                     };
-                    node = parts.entry(key.into()).or_insert(fresh);
+                    node = match (brings, parts.entry(key.into())) {
+                        (true, entry) => {
+                            let node = entry.or_insert(Self::Added(None));
+                            *node = fresh;
+                            node
+                        }
+                        (false, entry) => entry.or_insert(fresh),
+                    };
                 }
             }
         }
@@ -90,7 +97,9 @@ pub(super) fn show(schema: &Schema, document: &Value, touched: &PatchTrace) -> S
 }
 
 fn write(out: &mut String, schema: &Schema, ty: Option<TypeRef>, value: &Value, touched: Option<&PatchTrace>) {
-    if let Some(PatchTrace::Added(Some(sent))) = touched {
+    if let Some(PatchTrace::Added(Some(sent))) = touched
+        && serde_json::from_str::<Value>(sent).is_ok_and(|sent| sent == *value)
+    {
         out.push_str(sent);
         return;
     }
@@ -101,7 +110,9 @@ fn write(out: &mut String, schema: &Schema, ty: Option<TypeRef>, value: &Value, 
     match value {
         Value::Object(map) => {
             let mut keys: Vec<&Key> = map.keys().collect();
-            if let (None, Some(TypeKind::Struct(shape))) = (touched, ty.map(|ty| schema.shape(ty))) {
+            // Custom resources are maps in Go, whose keys are sorted.
+            let ordered = touched.is_none() && !schema.is_structural();
+            if let (true, Some(TypeKind::Struct(shape))) = (ordered, ty.map(|ty| schema.shape(ty))) {
                 keys.sort_by_key(|key| shape.field(key).map_or(u16::MAX, |f| f.order));
             }
             out.push('{');

@@ -23,6 +23,21 @@ fn live() -> Value {
     })
 }
 
+/// The text of a refused document is that of its last state, and so is what is decoded from it.
+#[rstest]
+#[case::replaced(r#"[{"op":"add","path":"/metadata/ownerReferences","value":[{}]},{"op":"replace","path":"/metadata/ownerReferences/0","value":"x"}]"#,
+    "json: cannot unmarshal string into Go struct field ObjectMeta.metadata.ownerReferences of type v1.OwnerReference")]
+#[case::overwritten(
+    r#"[{"op":"add","path":"/spec/affinity","value":{}},{"op":"add","path":"/spec/affinity","value":{"x":1}}]"#,
+    "strict decoding error: unknown field \"spec.affinity.x\""
+)]
+#[case::removed(r#"[{"op":"add","path":"/metadata/finalizers/0","value":5},{"op":"remove","path":"/metadata/finalizers/0"},{"op":"add","path":"/spec/x","value":1}]"#,
+    "strict decoding error: unknown field \"spec.x\"")]
+fn json_patches_of_one_place(#[case] body: &str, #[case] expected: &str) {
+    let message = patch(PatchType::Json, live(), body).expect_err("refused").message;
+    assert!(message.ends_with(expected), "{message}");
+}
+
 #[rstest]
 #[case::add(r#"[{"op":"add","path":"/metadata/labels/x~1y","value":"2"}]"#, "/metadata/labels", json!({"a": "1", "x/y": "2"}))]
 #[case::append(r#"[{"op":"add","path":"/metadata/finalizers/-","value":"x/c"}]"#, "/metadata/finalizers", json!(["x/a", "x/b", "x/c"]))]

@@ -115,8 +115,11 @@ impl Validator<'_> {
         let fits = match scalar {
             Scalar::Int { .. } | Scalar::Float => value.is_number(),
             Scalar::Bool => value.is_boolean(),
-            // The published schema allows numbers for quantities, too.
-            Scalar::Quantity | Scalar::IntOrString => value.is_number() || value.is_string() || value.is_boolean(),
+            // The published schema allows numbers for quantities, too, and texts with a format are untyped:
+            // `convertPrimitive` in kube-openapi's `pkg/schemaconv/openapi.go`.
+            Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime => {
+                value.is_number() || value.is_string() || value.is_boolean()
+            }
             _ => value.is_string(),
         };
         if fits {
@@ -127,7 +130,7 @@ impl Validator<'_> {
                 format!("expected numeric (int or float), got {}", super::super::go_text::go_type(value))
             }
             Scalar::Bool => format!("expected boolean, got {}", go_wrapped(value)),
-            Scalar::Quantity | Scalar::IntOrString => {
+            Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime => {
                 format!("expected any scalar, got {}", go_wrapped(value))
             }
             _ => format!("expected string, got &value.valueUnstructured{{Value:{}}}", go_syntax(value)),
