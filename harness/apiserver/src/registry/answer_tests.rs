@@ -60,8 +60,21 @@ fn ephemeral(metadata: &Value) -> Value {
 #[case::network_of_the_node(&json!({"hostNetwork": true, "securityContext": {"sysctls": [{"name": "net/ipv4/ip_forward", "value": "0"}]}}),
     "spec.securityContext.sysctls[0].name: Invalid value: \"net/ipv4/ip_forward\": may not be specified when 'hostNetwork' is true")]
 #[case::no_system(&json!({"os": {"name": ""}}), "spec.os.name: Required value")]
+#[case::native_resource_of_the_pod(&json!({"resources": {"limits": {"kubernetes.io/x": "1"}}}),
+    "spec.resources.limits[kubernetes.io/x]: Unsupported value: \"kubernetes.io/x\": supported values: \"cpu\", \"hugepages-\", \"memory\"")]
 fn pods(#[case] spec: &Value, #[case] expected: &str) {
     assert_eq!(create("pods", pod(spec)).expect_err("refused"), [expected]);
+}
+
+/// `validateFieldAllowList`: a list without items is another value than none.
+#[test]
+fn ephemeral_containers_with_empty_lists() {
+    let ephemeral = json!([{"name": "e", "image": "i", "ports": [], "restartPolicyRules": []}]);
+    let errors = create("pods", pod(&json!({"ephemeralContainers": ephemeral}))).expect_err("refused");
+    let refused = ["ports", "restartPolicyRules"].map(|field| {
+        format!("spec.ephemeralContainers[0].{field}: Forbidden: cannot be set for an Ephemeral Container")
+    });
+    assert_eq!(errors[..2], refused);
 }
 
 /// Fields behind feature gates that are off in 1.36 are dropped.

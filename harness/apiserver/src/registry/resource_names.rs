@@ -9,9 +9,18 @@ pub(super) fn is_huge_pages(name: &str) -> bool {
     name.starts_with("hugepages-")
 }
 
+/// Returns true for resources of Kubernetes itself: `IsNativeResource`.
+fn is_native(name: &str) -> bool {
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+fn is_quota_huge_pages(name: &str) -> bool {
+    is_huge_pages(name) || name.starts_with("requests.hugepages-")
+}
+
 /// Returns true for resources that may be overcommitted.
 pub(super) fn may_overcommit(name: &str) -> bool {
-    !is_extended_resource(name) && !is_huge_pages(name)
+    is_native(name) && !is_huge_pages(name)
 }
 
 /// Resources that containers use, and that quotas measure: alone, requested and limited.
@@ -53,21 +62,22 @@ pub(super) fn any_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) -> b
     for message in messages {
         errors.invalid(path, name, message);
     }
-    let known =
-        name.contains('/') || is_standard(name) || is_huge_pages(name) || name.starts_with("requests.hugepages-");
+    let known = name.contains('/') || is_standard(name) || is_quota_huge_pages(name);
     if !malformed && !known {
         errors.invalid(path, name, "must be a standard resource type or fully qualified");
     }
     !malformed && known
 }
 
-/// Validates the name of a resource of containers.
-pub(super) fn container_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
-    resource_name(name, false, path, errors);
+/// Validates the name of a resource of a pod as a whole: `validatePodResourceName`.
+pub(super) fn pod_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+    if any_name(name, path, errors) && !matches!(name, "cpu" | "memory") && !is_huge_pages(name) {
+        errors.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
+    }
 }
 
-/// Validates the name of a resource of containers or, with `of_pod`, of pods.
-pub(super) fn resource_name(name: &str, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the name of a resource of containers: `validateContainerResourceName`.
+pub(super) fn container_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let messages = names::qualified_name(name);
     let malformed = !messages.is_empty();
     for message in messages {
@@ -80,17 +90,10 @@ pub(super) fn resource_name(name: &str, of_pod: bool, path: &Path<'_>, errors: &
         }
         return;
     }
-    if !malformed && !is_standard(name) && !is_huge_pages(name) {
+    if !malformed && !is_standard(name) && !is_quota_huge_pages(name) {
         errors.invalid(path, name, "must be a standard resource type or fully qualified");
-        if of_pod {
-            return;
-        }
     }
-    if of_pod {
-        if !malformed && !matches!(name, "cpu" | "memory") && !is_huge_pages(name) {
-            errors.not_supported(path, name, &["cpu", "hugepages-", "memory"]);
-        }
-    } else if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_pages(name) {
+    if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !is_huge_pages(name) {
         errors.invalid(path, name, "must be a standard resource for containers");
     }
 }
@@ -113,6 +116,17 @@ pub(super) fn is_integer_resource(name: &str) -> bool {
 
 /// Returns true for extended resources: qualified names outside of Kubernetes' own domains.
 pub(crate) fn is_extended_resource(name: &str) -> bool {
-    let native = !name.contains('/') || name.contains("kubernetes.io/");
-    !native && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+    !is_native(name) && !name.starts_with("requests.") && names::qualified_name(&format!("requests.{name}")).is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `IsOvercommitAllowed`: also a name that is no resource's is not Kubernetes' own.
+    #[test]
+    fn only_native_resources_may_be_overcommitted() {
+        let names = ["cpu", "kubernetes.io/x", "hugepages-2Mi", "example.com/gpu", "a/b/c"];
+        assert_eq!(names.map(may_overcommit), [true, true, false, false, false]);
+    }
 }

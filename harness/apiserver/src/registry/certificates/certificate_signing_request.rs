@@ -257,6 +257,9 @@ fn validate_certificate(encoded: &str) -> Result<(), String> {
         if body.contains(':') {
             return Err("no PEM block headers are permitted".to_owned());
         }
+        if body.trim().is_empty() {
+            return Err("found CERTIFICATE PEM block containing 0 certificates".to_owned());
+        }
         count += 1;
     }
     if count == 0 { Err("must contain at least one CERTIFICATE PEM block".to_owned()) } else { Ok(()) }
@@ -470,6 +473,9 @@ mod tests {
     #[case::added(json!([{"type": "Approved", "status": "True", "reason": "a"}, {"type": "Failed", "status": "True"}]), "", None)]
     #[case::text(json!([{"type": "Approved", "status": "True", "reason": "a"}]), "aGVsbG8=", Some(
         "status.certificate: Invalid value: \"<certificate data>\": must contain at least one CERTIFICATE PEM block"))]
+    #[case::empty(json!([{"type": "Approved", "status": "True", "reason": "a"}]),
+        "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCi0tLS0tRU5EIENFUlRJRklDQVRFLS0tLS0K", Some(
+        "status.certificate: Invalid value: \"<certificate data>\": found CERTIFICATE PEM block containing 0 certificates"))]
     fn updates(#[case] conditions: Value, #[case] certificate: &str, #[case] expected: Option<&str>) {
         let old = json!({"status": {"conditions": [{"type": "Approved", "status": "True", "reason": "a"}]}});
         let new = json!({"status": {"conditions": conditions, "certificate": certificate}});

@@ -299,7 +299,9 @@ fn node_affinity_update(new: Option<&Value>, old: &Value, errors: &mut ErrorList
         let expressions = term.get_mut("matchExpressions").and_then(Value::as_array_mut).into_iter().flatten();
         for (one, before) in expressions.zip(array_field(before, "matchExpressions")) {
             let change = (str_field(before, "key"), str_field(one, "key"));
-            if FINAL_LABELS.contains(&change) {
+            // Upstream looks the final name up in a map, which has the empty one for labels without.
+            let is_final = FINAL_LABELS.iter().any(|(old, _)| *old == change.0);
+            if FINAL_LABELS.contains(&change) || change.1.is_empty() && !is_final {
                 one["key"] = change.0.to_owned().into();
             }
         }

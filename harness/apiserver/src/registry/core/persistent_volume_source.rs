@@ -60,6 +60,7 @@ pub(super) fn validate(spec: &Value, root: &Path<'_>, errors: &mut ErrorList) {
             }
             "nfs" => nfs(source, &path, errors),
             "csi" => csi(source, &path, errors),
+            "iscsi" => volume_sources::persistent_iscsi(source, &path, errors),
             "local" => {
                 local_path(source, &path, errors);
                 if non_null(spec, "nodeAffinity").is_none() {
@@ -69,7 +70,8 @@ pub(super) fn validate(spec: &Value, root: &Path<'_>, errors: &mut ErrorList) {
             _ => volume_sources::validate(field, source, &path, errors),
         }
         match field {
-            "cinder" => secret_namespace(source, &path, errors),
+            "cinder" | "storageos" => secret_namespace(source, &path, errors),
+            "glusterfs" => endpoints_namespace(source, &path, errors),
             "azureFile" if source["secretNamespace"] == "" => errors.required(&path.child("secretNamespace"), ""),
             _ => {}
         }
@@ -113,7 +115,18 @@ fn nfs(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     }
 }
 
-/// Requires the namespace of a secret: `validateCinderPersistentVolumeSource`.
+/// Validates the namespace of endpoints: `validateGlusterfsPersistentVolumeSource`.
+fn endpoints_namespace(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    let path = path.child("endpointsNamespace");
+    match non_null(source, "endpointsNamespace").and_then(Value::as_str) {
+        None => {}
+        Some("") => errors.invalid(&path, "", "if the endpointnamespace is set, it must be a valid namespace name"),
+        Some(name) => checks::format(name, names::dns1123_label, &path, errors),
+    }
+}
+
+/// Requires the namespace of a secret: `validateCinderPersistentVolumeSource`,
+/// `validateStorageOSPersistentVolumeSource`.
 fn secret_namespace(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     if non_null(source, "secretRef").is_some_and(|secret| str_field(secret, "namespace").is_empty()) {
         errors.required(&path.child("secretRef").child("namespace"), "");
@@ -162,6 +175,13 @@ mod tests {
     #[case::local(json!({"local": {"path": "/a"}}), &["spec.nodeAffinity: Required value: Local volume requires node affinity"])]
     #[case::csi(json!({"csi": {"driver": "d", "controllerPublishSecretRef": {"name": "s"}}}),
         &["spec.csi.volumeHandle: Required value", "spec.csi.controllerPublishSecretRef.namespace: Required value"])]
+    #[case::iscsi(json!({"iscsi": {"targetPortal": "t", "iqn": "x", "secretRef": {}, "initiatorName": ""}}), &[
+        "spec.iscsi.iqn: Invalid value: \"x\": must be valid format", "spec.iscsi.secretRef.name: Required value",
+        "spec.iscsi.initiatorname: Invalid value: \"\": must be valid format"])]
+    #[case::storageos(json!({"storageos": {"volumeName": "v", "secretRef": {}}}),
+        &["spec.storageos.secretRef.name: Required value", "spec.storageos.secretRef.namespace: Required value"])]
+    #[case::glusterfs(json!({"glusterfs": {"endpoints": "e", "path": "p", "endpointsNamespace": ""}}), &[
+        "spec.glusterfs.endpointsNamespace: Invalid value: \"\": if the endpointnamespace is set, it must be a valid namespace name"])]
     #[case::disk(json!({"gcePersistentDisk": {}}), &["spec.persistentDisk.pdName: Required value"])]
     fn sources(#[case] spec: Value, #[case] expected: &[&str]) {
         let mut errors = ErrorList::new();

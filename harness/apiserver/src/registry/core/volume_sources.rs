@@ -44,16 +44,26 @@ static EUI: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^eui.[[:alnu
 
 static NAA: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^naa.[[:alnum:]]{32}$").ok());
 
-/// Validates a source of one of these kinds; other kinds have no rules here.
-pub(in crate::registry) fn validate(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates the iSCSI source of a persistent volume: `validateISCSIPersistentVolumeSource`.
+pub(in crate::registry) fn persistent_iscsi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    required_fields("iscsi", source, path, errors);
+    iscsi(source, BAD_FORMAT, true, path, errors);
+}
+
+fn required_fields(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
     let required = REQUIRED.iter().find(|(known, _)| *known == kind).map_or(&[][..], |(_, fields)| fields);
     for field in required.iter().filter(|field| is_empty_value(source.get(**field))) {
         errors.required(&path.child(field), "");
     }
+}
+
+/// Validates a source of one of these kinds; other kinds have no rules here.
+pub(in crate::registry) fn validate(kind: &str, source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+    required_fields(kind, source, path, errors);
     match kind {
         // Upstream's message does not name the partition 0, which is allowed.
         "gcePersistentDisk" | "awsElasticBlockStore" => in_range(source, "partition", 1, path, errors),
-        "iscsi" => iscsi(source, path, errors),
+        "iscsi" => iscsi(source, "must be valid format starting with iqn, eui, or naa", false, path, errors),
         "fc" => fibre_channel(source, path, errors),
         "flocker" => flocker(source, path, errors),
         "quobyte" => quobyte(source, path, errors),
@@ -86,18 +96,22 @@ fn in_range(source: &Value, field: &str, shown: i64, path: &Path<'_>, errors: &m
     }
 }
 
-fn iscsi(source: &Value, path: &Path<'_>, errors: &mut ErrorList) {
+/// Validates an iSCSI source. `odd_name` is the error of a name of an unknown kind.
+fn iscsi(source: &Value, odd_name: &str, names_secret: bool, path: &Path<'_>, errors: &mut ErrorList) {
     let name = str_field(source, "iqn");
     if !name.is_empty() {
-        qualified_iscsi_name(name, &path.child("iqn"), errors);
+        qualified_iscsi_name(name, odd_name, &path.child("iqn"), errors);
     }
     in_range(source, "lun", 0, path, errors);
     let asks = |field: &str| source.get(field) == Some(&Value::Bool(true));
     if (asks("chapAuthDiscovery") || asks("chapAuthSession")) && non_null(source, "secretRef").is_none() {
         errors.required(&path.child("secretRef"), "");
     }
+    if names_secret {
+        secret_name(source, path, errors);
+    }
     if let Some(initiator) = non_null(source, "initiatorName").and_then(Value::as_str) {
-        qualified_iscsi_name(initiator, &path.child("initiatorname"), errors);
+        qualified_iscsi_name(initiator, odd_name, &path.child("initiatorname"), errors);
     }
 }
 
@@ -112,12 +126,12 @@ pub(in crate::registry) fn long_initiator(volume: &Value) -> Option<&'static str
     )
 }
 
-fn qualified_iscsi_name(name: &str, path: &Path<'_>, errors: &mut ErrorList) {
+fn qualified_iscsi_name(name: &str, odd_name: &str, path: &Path<'_>, errors: &mut ErrorList) {
     let format = match name.get(..3) {
         Some("iqn") => &IQN,
         Some("eui") => &EUI,
         Some("naa") => &NAA,
-        _ => return errors.invalid(path, name, "must be valid format starting with iqn, eui, or naa"),
+        _ => return errors.invalid(path, name, odd_name),
     };
     if format.as_ref().is_some_and(|format| !format.is_match(name)) {
         errors.invalid(path, name, BAD_FORMAT);

@@ -111,11 +111,7 @@ impl Strategy for Job {
     }
 
     fn validate(&self, object: &Value) -> ErrorList {
-        let mut errors = STRATEGY.validate(object);
-        errors.append(validation::validate_generated_selector(object));
-        errors.append(validation::validate_job(object));
-        errors.append(validation::validate_indexed_job_name(object));
-        errors
+        validate(object, None)
     }
 
     fn prepare_for_update(&self, new: &mut Value, old: &Value, ctx: &StrategyContext<'_>) {
@@ -124,7 +120,7 @@ impl Strategy for Job {
 
     fn validate_update(&self, new: &Value, old: &Value) -> ErrorList {
         // Upstream validates what was written as a new job, and its spec once more as a change of one.
-        let mut errors = self.validate(new);
+        let mut errors = validate(new, Some(old));
         errors.append(STRATEGY.validate_update(new, old));
         errors.append(validation::validate_job_update(new, old));
         errors
@@ -145,6 +141,15 @@ impl Strategy for Job {
     fn orphans_by_default(&self) -> bool {
         true
     }
+}
+
+/// Validates a new job, or one that was another before.
+fn validate(object: &Value, old: Option<&Value>) -> ErrorList {
+    let mut errors = STRATEGY.validate(object);
+    errors.append(validation::validate_generated_selector(object, old));
+    errors.append(validation::validate_job(object));
+    errors.append(validation::validate_indexed_job_name(object));
+    errors
 }
 
 /// Defaults of a job's spec that depend on other fields.

@@ -150,8 +150,9 @@ fn take_resources(spec: &mut Value, other: &Value) {
     }
 }
 
-/// Validates the selector and the labels of a new job, unless it has its own selector: `validateGeneratedSelector`.
-pub(super) fn validate_generated_selector(job: &Value) -> ErrorList {
+/// Validates the selector and the labels of a job, unless it has its own selector: `validateGeneratedSelector`. Jobs
+/// whose template was without the prefixed labels need none: `validationOptionsForJob`.
+pub(super) fn validate_generated_selector(job: &Value, old: Option<&Value>) -> ErrorList {
     let mut errors = ErrorList::new();
     let spec = spec_of(job);
     if spec["manualSelector"] == true || non_null(spec, "selector").is_none() {
@@ -165,10 +166,13 @@ pub(super) fn validate_generated_selector(job: &Value) -> ErrorList {
         ("batch.kubernetes.io/job-name", name),
     ];
     let labels = spec.pointer("/template/metadata/labels");
+    let before = old.map(|old| &spec_of(old)["template"]["metadata"]["labels"]);
+    let has_prefixed = |labels: &Value| expected[2..].iter().all(|(key, _)| labels.get(*key).is_some());
+    let required = if before.is_none_or(has_prefixed) { &expected[..] } else { &expected[..2] };
     let path = SPEC.child("template");
     let path = path.child("metadata");
     let path = path.child("labels");
-    for (key, value) in expected {
+    for (key, value) in required.iter().copied() {
         let why = format!("must be '{value}'");
         match labels.and_then(|labels| labels.get(key)) {
             None => errors.required(&path.key(key), why),
@@ -176,7 +180,7 @@ pub(super) fn validate_generated_selector(job: &Value) -> ErrorList {
             Some(_) => {}
         }
     }
-    let generated: Value = expected.into_iter().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
+    let generated: Value = required.iter().copied().map(|(key, value)| (key.to_owned(), Value::from(value))).collect();
     if label_selector::matches(spec.get("selector"), Some(&generated)) == Some(false) {
         let shown = BadValue::Raw(label_selector::selector_json(spec.get("selector")));
         errors.invalid(&SPEC.child("selector"), shown, "`selector` not auto-generated");
@@ -380,7 +384,7 @@ mod tests {
         let labels = json!({"a": "b", "controller-uid": "u", "job-name": "x"});
         let job = json!({"metadata": {"name": "j", "uid": "u"}, "spec": {"selector": {"matchLabels": {"a": "b"}},
             "template": {"metadata": {"labels": labels}}}});
-        let errors: Vec<String> = validate_generated_selector(&job).iter().map(ToString::to_string).collect();
+        let errors: Vec<String> = validate_generated_selector(&job, None).iter().map(ToString::to_string).collect();
         assert_eq!(
             errors,
             [
@@ -390,5 +394,8 @@ mod tests {
                 "spec.selector: Invalid value: {\"matchLabels\":{\"a\":\"b\"}}: `selector` not auto-generated",
             ]
         );
+        let of_old_labels = validate_generated_selector(&job, Some(&job));
+        let fields: Vec<&str> = of_old_labels.iter().map(|error| error.field.as_str()).collect();
+        assert_eq!(fields, ["spec.template.metadata.labels[job-name]", "spec.selector"]);
     }
 }

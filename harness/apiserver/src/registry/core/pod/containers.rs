@@ -130,9 +130,9 @@ pub(super) fn validate_ephemeral_containers(around: &PodContext<'_>, path: &Path
             errors.not_found(&path.child("targetContainerName"), target);
         }
         for field in FIELDS_NOT_ALLOWED_IN_EPHEMERAL {
-            // Pointers are set even if they lead to nothing.
-            let is_pointer = field == "lifecycle" || field.ends_with("Probe");
-            if !is_empty_value(container.get(field)) || is_pointer && non_null(container, field).is_some() {
+            // Pointers and lists are set even if they lead to nothing.
+            let can_be_empty = field == "resources";
+            if non_null(container, field).is_some_and(|value| !(can_be_empty && is_empty_value(Some(value)))) {
                 errors.forbidden(&path.child(field), WHY);
             }
         }

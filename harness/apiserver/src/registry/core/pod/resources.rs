@@ -7,7 +7,7 @@ use crate::json::Value;
 use crate::quantity::Quantity;
 use crate::registry::checks;
 use crate::registry::resource_list::quantity_text;
-use crate::registry::resource_names::{is_huge_pages, is_integer_resource, may_overcommit, resource_name};
+use crate::registry::resource_names::{container_name, is_huge_pages, is_integer_resource, may_overcommit, pod_name};
 
 /// Validates limits and requests of a container or, with `of_pod`, of a pod.
 pub(in crate::registry) fn requirements(resources: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
@@ -51,7 +51,11 @@ pub(in crate::registry) fn requirements(resources: &Value, of_pod: bool, path: &
 }
 
 fn entry(name: &str, value: &Value, of_pod: bool, path: &Path<'_>, errors: &mut ErrorList) {
-    resource_name(name, of_pod, path, errors);
+    if of_pod {
+        pod_name(name, path, errors);
+    } else {
+        container_name(name, path, errors);
+    }
     quantity(name, value, path, errors);
 }
 

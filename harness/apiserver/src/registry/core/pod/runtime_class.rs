@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::field_errors::go_quote;
 use crate::json::fields::{is_empty_value, non_null, object_or_insert, semantic_equal, spec_of, str_field};
 use crate::json::{Map, Value, json};
 use crate::metadata;
+use crate::name_formats::path_segment;
 use crate::registry::strategy::StrategyContext;
 use crate::status::{GroupResource, Status};
 
@@ -17,13 +19,23 @@ fn refusal(pod: &Value, why: &str) -> Status {
 
 /// Returns the class of a pod; an empty one for a pod without a class.
 fn class_of(pod: &Value, ctx: &StrategyContext<'_>) -> Result<Value, Status> {
-    match str_field(spec_of(pod), "runtimeClassName") {
-        "" => Ok(json!({})),
-        wanted => ctx
-            .lookup
-            .get("node.k8s.io", "runtimeclasses", "", wanted)
-            .ok_or_else(|| refusal(pod, &format!("pod rejected: RuntimeClass \"{wanted}\" not found"))),
+    if non_null(spec_of(pod), "runtimeClassName").is_none() {
+        return Ok(json!({}));
     }
+    let wanted = str_field(spec_of(pod), "runtimeClassName");
+    if let Some(class) = ctx.lookup.get("node.k8s.io", "runtimeclasses", "", wanted) {
+        return Ok(class);
+    }
+    // Upstream looks for the class with a request of its own, which cannot have every name.
+    let malformed = path_segment(wanted, false);
+    if wanted.is_empty() {
+        return Err(Status::untyped_error("resource name may not be empty"));
+    }
+    if !malformed.is_empty() {
+        let why = format!("invalid resource name {}: [{}]", go_quote(wanted), malformed.join(" "));
+        return Err(Status::untyped_error(why));
+    }
+    Err(refusal(pod, &format!("pod rejected: RuntimeClass {} not found", go_quote(wanted))))
 }
 
 /// Returns the overhead that a class defines.

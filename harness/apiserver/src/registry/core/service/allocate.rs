@@ -35,12 +35,12 @@ const PLACEHOLDER_PORT: i64 = 32_768;
 /// Allocates the IP addresses, families and ports that a new service lacks: `beginCreate`.
 pub(super) fn allocate_new(service: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
     families::init(service, None)?;
-    give_out(service, ctx)
+    // A service that has the name of the new one holds what it has: this comes before the conflict of names.
+    give_out(service, Pool::new(None, ctx))
 }
 
 /// Allocates the address and the ports that a service lacks.
-fn give_out(service: &mut Value, ctx: &StrategyContext<'_>) -> Result<(), Status> {
-    let mut pool = Pool::new(service, ctx);
+fn give_out(service: &mut Value, mut pool: Pool<'_>) -> Result<(), Status> {
     allocate_address(service, &mut pool)?;
     if needs_node_port(service) {
         allocate_node_ports(service, &mut pool)?;
@@ -59,7 +59,7 @@ pub(super) fn allocate_update(new: &mut Value, old: &Value, ctx: &StrategyContex
     if !families_stay {
         families::init(new, Some(old))?;
     }
-    let mut pool = Pool::new(new, ctx);
+    let mut pool = Pool::new(Some(new), ctx);
     if !families_stay && !has_cluster_ip(old) && has_cluster_ip(new) {
         allocate_address(new, &mut pool)?;
     }
@@ -86,7 +86,8 @@ pub(super) fn allocate_missing(service: &mut Value, ctx: &StrategyContext<'_>) -
     let is_missing = (!is_headless(service) && is_empty_value(spec.get("clusterIP")))
         || (allocates_node_ports(service) && ports.iter().any(|port| node_port(port) == 0))
         || (needs_health_check(service) && is_empty_value(spec.get("healthCheckNodePort")));
-    if is_missing { give_out(service, ctx) } else { Ok(()) }
+    let pool = Pool::new(Some(service), ctx);
+    if is_missing { give_out(service, pool) } else { Ok(()) }
 }
 
 fn invalid(service: &Value, error: FieldError) -> Status {
@@ -218,8 +219,8 @@ fn allocate_health_check_port(service: &mut Value, pool: &mut Pool<'_>) -> Resul
 /// The addresses and ports that are taken: of other services and `IPAddress` objects, and those given out by now.
 struct Pool<'a> {
     ctx: &'a StrategyContext<'a>,
-    /// Namespace and name of the service.
-    own: (String, String),
+    /// Namespace and name of the service, if it exists.
+    own: Option<(String, String)>,
     /// The addresses and node ports of others, once they are asked for.
     others: Option<(Vec<String>, Vec<i64>)>,
     /// The node ports of the service itself.
@@ -227,8 +228,8 @@ struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    fn new(service: &Value, ctx: &'a StrategyContext<'a>) -> Self {
-        let own = (metadata::namespace(service).to_owned(), metadata::name(service).to_owned());
+    fn new(own: Option<&Value>, ctx: &'a StrategyContext<'a>) -> Self {
+        let own = own.map(|own| (metadata::namespace(own).to_owned(), metadata::name(own).to_owned()));
         Self { ctx, own, others: None, held: Vec::new() }
     }
 
@@ -238,7 +239,7 @@ impl<'a> Pool<'a> {
             let of = |service: &Value| (metadata::namespace(service).to_owned(), metadata::name(service).to_owned());
             let mut addresses: Vec<String> = Vec::new();
             let mut ports = Vec::new();
-            for other in ctx.lookup.list("", "services", "").iter().filter(|service| of(service) != *own) {
+            for other in ctx.lookup.list("", "services", "").iter().filter(|service| Some(of(service)) != *own) {
                 let spec = spec_of(other);
                 let listed = array_field(spec, "clusterIPs").iter().filter_map(Value::as_str);
                 addresses.extend(listed.map(str::to_owned));
@@ -247,8 +248,9 @@ impl<'a> Pool<'a> {
             }
             let is_own = |address: &Value| {
                 let parent = &spec_of(address)["parentRef"];
+                let holder = (str_field(parent, "namespace"), str_field(parent, "name"));
                 str_field(parent, "resource") == "services"
-                    && (str_field(parent, "namespace"), str_field(parent, "name")) == (own.0.as_str(), own.1.as_str())
+                    && own.as_ref().is_some_and(|(namespace, name)| holder == (namespace.as_str(), name.as_str()))
             };
             let objects = ctx.lookup.list("networking.k8s.io", "ipaddresses", "");
             let foreign = objects.iter().filter(|address| !is_own(address));

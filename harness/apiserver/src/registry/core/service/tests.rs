@@ -189,6 +189,18 @@ fn node_ports_follow_updates(#[case] first: Value, #[case] changes: Value, #[cas
     assert_eq!(ports, expected);
 }
 
+/// `beginCreate` in `pkg/registry/core/service/storage/storage.go` comes before the conflict of names.
+#[test]
+fn a_service_of_the_same_name_holds_its_address_and_ports() {
+    let none = FakeLister(Vec::new());
+    let spec = json!({"type": "NodePort", "clusterIP": "10.0.0.41", "ports": [{"port": 80, "nodePort": 30_086}]});
+    let same = FakeLister(vec![create(spec.clone(), &none).expect("created")]);
+    let why = "failed to allocate IP 10.0.0.41: provided IP is already allocated";
+    assert!(create(spec, &same).expect_err("taken").message.ends_with(why));
+    let port = json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_086}]});
+    assert!(create(port, &same).expect_err("taken").message.ends_with("provided port is already allocated"));
+}
+
 #[test]
 fn a_node_port_is_taken_for_all_protocols() {
     let none = FakeLister(Vec::new());
