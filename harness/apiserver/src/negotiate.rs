@@ -117,7 +117,12 @@ pub(crate) fn is_a_list(kind: &Resource) -> Status {
 
 fn wrong_shape(requested: &str, shape: &str, kind: &Resource, go_type: &str) -> Status {
     let package = kind.group.split('.').next().filter(|group| !group.is_empty()).unwrap_or("core");
-    let why = format!("you requested {requested}, but the requested object is {shape} (*{package}.{go_type})");
+    let go_type = match (kind.is_unstructured(), go_type == &*kind.list_kind) {
+        (false, _) => format!("{package}.{go_type}"),
+        (true, false) => "unstructured.Unstructured".to_owned(),
+        (true, true) => "unstructured.UnstructuredList".to_owned(),
+    };
+    let why = format!("you requested {requested}, but the requested object is {shape} (*{go_type})");
     Status::failure(406, "NotAcceptable", why)
 }
 
@@ -138,7 +143,9 @@ pub(crate) fn prefers_protobuf(request: &ApiRequest) -> bool {
 /// Returns true if JSON should be indented: for `?pretty`, for the user agents of curl, Wget and browsers, and for
 /// errors sent to clients that do not accept plain objects.
 pub(crate) fn wants_pretty(request: &ApiRequest, query: &Query, reply: &Reply) -> bool {
-    if !is_api(request) || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json") {
+    if !(is_api(request) || request.path == "/version")
+        || reply.headers.get(CONTENT_TYPE).is_none_or(|kind| kind != "application/json")
+    {
         return false;
     }
     let refused = reply.status >= 400 && !accepts_objects(request.header(ACCEPT));
@@ -147,7 +154,13 @@ pub(crate) fn wants_pretty(request: &ApiRequest, query: &Query, reply: &Reply) -
         Some(text) => matches!(text, "1" | "t" | "T" | "true" | "TRUE" | "True"),
         None => browser(),
     };
-    refused || requested
+    refused || requested || accepts_pretty(request.header(ACCEPT))
+}
+
+/// Returns true if the chosen clause of an `Accept` header has the parameter `pretty=1`.
+fn accepts_pretty(accept: &str) -> bool {
+    let chosen = || clauses(accept).into_iter().find(|clause| negotiate_clause(clause).is_some());
+    accept.contains("pretty") && chosen().is_some_and(|clause| clause.param("pretty") == "1")
 }
 
 fn is_api(request: &ApiRequest) -> bool {
@@ -218,14 +231,8 @@ pub(crate) fn routed(accept: Option<&str>, produced: &[&str]) -> bool {
     types.into_iter().any(|media| media == "*/*" || produced.contains(&media))
 }
 
-/// Chooses the representation for an `Accept` header; `None` if nothing in it can be served.
-///
-/// An absent or empty header means JSON.
-pub(crate) fn negotiate(accept: Option<&str>) -> Option<Negotiation> {
-    negotiate_if(accept, |_| true)
-}
-
-/// Like [`negotiate`], but only chooses among results for which `fits` returns true.
+/// Chooses the first representation in an `Accept` header for which `fits` returns true; `None` if nothing in it can be
+/// served. An absent or empty header means JSON.
 fn negotiate_if(accept: Option<&str>, fits: impl Fn(&Negotiation) -> bool) -> Option<Negotiation> {
     let accept = accept.map(str::trim).filter(|text| !text.is_empty());
     let Some(accept) = accept else { return Some(Negotiation::JSON) };
@@ -246,9 +253,11 @@ fn accepts_objects(accept: &str) -> bool {
         || clauses(accept).iter().any(|clause| clause.param("as").is_empty() && negotiate_clause(clause).is_some())
 }
 
-/// Returns true if an `Accept` header prefers YAML. Searches for the word first, because every request passes here.
+/// Returns true if an `Accept` header prefers YAML for plain objects. Searches for the word first, because every request
+/// passes here.
 pub(crate) fn wants_yaml(accept: &str) -> bool {
-    accept.contains("yaml") && negotiate(Some(accept)).is_some_and(|negotiated| negotiated.media == MediaType::Yaml)
+    let plain = || negotiate_if(Some(accept), |negotiated| negotiated.transform.is_none());
+    accept.contains("yaml") && plain().is_some_and(|negotiated| negotiated.media == MediaType::Yaml)
 }
 
 fn negotiate_clause(clause: &AcceptClause<'_>) -> Option<Negotiation> {
@@ -324,7 +333,7 @@ mod tests {
         #[case] media: MediaType,
         #[case] transform: Option<(Representation, &'static str)>,
     ) {
-        assert_eq!(negotiate(accept), Some(Negotiation { media, transform }));
+        assert_eq!(negotiate_if(accept, |_| true), Some(Negotiation { media, transform }));
     }
 
     #[rstest]
@@ -338,6 +347,25 @@ mod tests {
         assert_eq!(routed(accept, &["application/json", "application/yaml"]), taken);
     }
 
+    /// `WriteObjectNegotiated` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go`:
+    /// errors are never tables, and JSON without a plain media type.
+    #[rstest]
+    #[case("application/yaml", true)]
+    #[case("application/yaml;as=Table;v=v1;g=meta.k8s.io", false)]
+    #[case("application/json;as=Table;v=v1;g=meta.k8s.io,application/yaml", true)]
+    fn errors_in_yaml(#[case] accept: &str, #[case] yaml: bool) {
+        assert_eq!(wants_yaml(accept), yaml);
+    }
+
+    /// `acceptMediaTypeOptions` in `negotiate.go`.
+    #[rstest]
+    #[case("application/json;pretty=1", true)]
+    #[case("application/json;pretty=true", false)]
+    #[case("text/html;pretty=1,application/json", false)]
+    fn pretty(#[case] accept: &str, #[case] expected: bool) {
+        assert_eq!(accepts_pretty(accept), expected);
+    }
+
     #[rstest]
     #[case("text/html")]
     #[case("application/json;as=Table;v=v2;g=meta.k8s.io")]
@@ -345,6 +373,6 @@ mod tests {
     #[case("application/json;g=meta.k8s.io;v=v1")]
     #[case("garbage")]
     fn refused(#[case] accept: &str) {
-        assert_eq!(negotiate(Some(accept)), None);
+        assert_eq!(negotiate_if(Some(accept), |_| true), None);
     }
 }

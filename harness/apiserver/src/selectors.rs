@@ -42,6 +42,9 @@ pub(crate) enum SelectorError {
     /// A field by which jobs cannot be selected.
     #[error("field label {} not supported for Job", go_quote(.0))]
     JobField(String),
+    /// A field by which slices of resources cannot be selected: `pkg/apis/resource/v1/conversion.go`.
+    #[error("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {0}")]
+    SliceField(String),
     /// A field by which objects of a kind with field labels of its own cannot be selected.
     #[error("field label not supported: {0}")]
     Field(String),
@@ -468,6 +471,8 @@ impl FieldSelector {
                 let field = term.field.clone();
                 return Err(if &*kind.group == "batch" && &*kind.plural == "jobs" {
                     SelectorError::JobField(field)
+                } else if &*kind.plural == "resourceslices" && &*kind.group == "resource.k8s.io" {
+                    SelectorError::SliceField(field)
                 } else if has_own_labels(kind) {
                     SelectorError::Field(field)
                 } else {

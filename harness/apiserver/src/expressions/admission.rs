@@ -143,7 +143,7 @@ impl ReturnType {
             Self::Text => *ty == CelType::Text,
             Self::TextOrNull => matches!(ty, CelType::Text | CelType::Null),
             Self::Object => *ty == OBJECT,
-            Self::JsonPatches => *ty == JSON_PATCH.list() || *ty == CelType::Dyn.list(),
+            Self::JsonPatches => *ty == JSON_PATCH.list(),
         }
     }
 

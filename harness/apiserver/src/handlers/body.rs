@@ -21,7 +21,10 @@ use crate::yaml;
 pub(crate) const BODY_MAX: usize = 3 * 1024 * 1024;
 
 /// Versions of kinds that are registered but no longer served.
-const RETIRED: [(&str, &str); 9] = [
+const RETIRED: [(&str, &str); 12] = [
+    ("apps/v1beta1", "Scale"),
+    ("apps/v1beta2", "Scale"),
+    ("extensions/v1beta1", "Scale"),
     ("apps/v1beta1", "Deployment"),
     ("apps/v1beta1", "StatefulSet"),
     ("apps/v1beta2", "DaemonSet"),

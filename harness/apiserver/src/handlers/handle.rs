@@ -147,13 +147,14 @@ async fn serve(server: &ApiServer, parsed: &ParsedRequest, break_after: Option<D
     };
     let scope = RequestScope::new(server, kind, Cow::Borrowed(path), parsed);
     let dispatched = Box::pin(route::dispatch(&scope, break_after)).await;
+    let handled = dispatched.as_ref().err().is_none_or(|status| is_from_handler(&scope, status));
     let mut reply = dispatched.unwrap_or_else(|status| reply::error(&scope, &status));
     // Watches and logs are sent piece by piece, and a proxied backend chooses its own encoding.
     if !path.watch && !parsed.asks_for_watch() && !matches!(&*path.subresource, "log" | "proxy") {
         reply.extensions.insert(GzipThreshold::OBJECT);
     }
-    let mut warnings: Vec<String> =
-        deprecation(&scope.kind, &request.method).map(Cow::into_owned).into_iter().collect();
+    let deprecated = deprecation(&scope.kind, &request.method).filter(|_| handled);
+    let mut warnings: Vec<String> = deprecated.map(Cow::into_owned).into_iter().collect();
     warnings.extend(scope.take_warnings());
     reply.add_warnings(&warnings);
     if let Some(annotations) = scope.take_annotations() {
@@ -211,6 +212,19 @@ fn unknown_resource(server: &ApiServer, registry: &Registry, path: &ResourcePath
 /// Returns true if the group comes from definitions: unknown resources in it get a plain-text 404.
 fn is_custom_group(registry: &Registry, group: &str) -> bool {
     registry.kinds().any(|kind| kind.group == group && kind.custom.is_some())
+}
+
+/// Returns false for an error of upstream's router, which does not call the handler that warns. Custom resources have
+/// none.
+fn is_from_handler(scope: &RequestScope<'_>, status: &Status) -> bool {
+    let refused = match status.code {
+        404 => status.message == Status::unknown_resource().message,
+        405 => true,
+        406 => status.message.starts_with("406: "),
+        415 => scope.request.method == Method::PATCH,
+        _ => false,
+    };
+    !(refused && scope.kind.is_routed())
 }
 
 /// Returns the warning that is sent with every reply for a deprecated kind.

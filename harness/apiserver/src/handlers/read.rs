@@ -172,6 +172,10 @@ fn page(scope: &RequestScope<'_>, options: &ListOptions) -> Result<ListPosition,
     let version = options.resource_version.as_str();
     if !options.continue_token.is_empty() {
         let page = decode_continue(scope, &options.continue_token)?;
+        let current = scope.server.store().revision();
+        if let Some(wanted) = page.revision.filter(|wanted| *wanted > current) {
+            return Err(Status::too_large_resource_version(wanted, current));
+        }
         if version == "0" {
             return Ok(ListPosition { unlimited: true, ..page });
         }
@@ -217,7 +221,13 @@ fn decode_continue(scope: &RequestScope<'_>, token: &str) -> Result<ListPosition
     if found != "meta.k8s.io/v1" {
         return Err(invalid(&format!("server does not recognize this encoded version {found}")));
     }
-    let revision = decoded.get("rv").and_then(Value::as_i64).unwrap_or(0);
+    let revision = match decoded.get("rv") {
+        None | Some(Value::Null) => 0,
+        Some(found) => found.as_i64().ok_or_else(|| {
+            let ty = found.json_type();
+            invalid(&format!("json: cannot unmarshal {ty} into Go struct field continueToken.rv of type int64"))
+        })?,
+    };
     if revision == 0 {
         return Err(invalid("incorrect encoded start resourceVersion (version meta.k8s.io/v1)"));
     }

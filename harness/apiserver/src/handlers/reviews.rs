@@ -19,6 +19,7 @@ use crate::json::fields::{array_field, str_field};
 use crate::json::{Value, json};
 use crate::registry::{ErrorList, Path};
 use crate::request::Reply;
+use crate::selectors::{FieldSelector, LabelSelector};
 use crate::server::ApiServer;
 use crate::status::Status;
 use crate::{go_json, metadata, name_formats, object_lifecycle};
@@ -49,7 +50,7 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         admission.validate(Some(&review)).await?;
     }
     let other = authorization::limited_user(scope.parsed);
-    let status = match &*scope.kind.kind {
+    let mut status = match &*scope.kind.kind {
         "SelfSubjectAccessReview" => match &other {
             None => json!({"allowed": true}),
             Some(user) => review_access(scope, user, &review["spec"]),
@@ -73,12 +74,32 @@ pub(crate) async fn create(scope: &RequestScope<'_>) -> Result<Reply, Status> {
         "TokenReview" => token_status(scope, &review)?,
         _ => return Err(Status::method_not_allowed()),
     };
+    if scope.kind.kind.ends_with("AccessReview") {
+        note_ignored_selectors(&mut status, &review["spec"]["resourceAttributes"]);
+    }
     let metadata = metadata::fields_mut(&mut review);
     if scope.kind.kind != "LocalSubjectAccessReview" {
         metadata.remove("namespace");
     }
     review["status"] = status;
     reply::object(scope, 201, ReplyContent::Value(&review), negotiated)
+}
+
+/// Adds the selectors that cannot be read to the evaluation error: `BuildEvaluationError` in
+/// `pkg/registry/authorization/util/helpers.go`.
+fn note_ignored_selectors(status: &mut Value, attributes: &Value) {
+    let raw = |name: &str| str_field(&attributes[name], "rawSelector");
+    let unreadable = [
+        ("fieldSelector", FieldSelector::parse(raw("fieldSelector")).is_err()),
+        ("labelSelector", LabelSelector::parse(raw("labelSelector")).is_err()),
+    ];
+    let ignored = unreadable.into_iter().filter(|(_, unreadable)| *unreadable);
+    let ignored = ignored.map(|(name, _)| format!("spec.resourceAttributes.{name} ignored due to parse error"));
+    let known = status.get("evaluationError").and_then(Value::as_str).map(str::to_owned);
+    let errors: Vec<String> = known.into_iter().chain(ignored).collect();
+    if !errors.is_empty() {
+        status["evaluationError"] = errors.join("; ").into();
+    }
 }
 
 /// Returns the status of a review that another user than the administrator makes about itself.

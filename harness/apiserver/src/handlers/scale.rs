@@ -92,6 +92,10 @@ fn show_scale(scope: &RequestScope<'_>, shown: &Value, negotiated: Negotiation) 
 async fn apply_scale(scope: &RequestScope<'_>) -> Result<Value, Status> {
     let options = WriteOptions::parse(scope.query, "PatchOptions", Some(true))?;
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
+    // Upstream reads the body when it has found the object.
+    if scope.server.get(&scope.resource, &scope.path.namespace, &scope.path.name).is_none() {
+        return Err(scope.not_found(&scope.path.name));
+    }
     let (scale, again) = field_manager::decode_apply_body(scope)?;
     let kind = str_field(&scale, "kind");
     let version = str_field(&scale, "apiVersion");

@@ -67,6 +67,9 @@ pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result
     let options = WriteOptions::parse(scope.query, "CreateOptions", None)?;
     let mut body = body::decode_builtin(scope, "v1", "Binding", "io.k8s.api.core.v1.Binding")?;
     write::dedup_owners(scope, &mut body, false);
+    if name.is_none() {
+        object_lifecycle::wipe_system_fields(&mut body);
+    }
     object_lifecycle::ensure_namespace(&mut body, &scope.path.namespace)?;
     binding::check(&body, name)?;
     binding::admit(&mut body, scope.server);
@@ -79,7 +82,7 @@ pub(crate) async fn bind(scope: &RequestScope<'_>, name: Option<&str>) -> Result
     let pods = scope.scope_for("", "v1", "pods", &scope.path.namespace, &pod_name)?;
     let now = object_lifecycle::rfc3339(scope.server.clock().now());
     let rules = UpdateOptions { dry_run: options.dry_run, ..UpdateOptions::default() };
-    write::raw_update(&pods, &rules, &mut |pod| binding::apply(pod, &body, &now))?;
+    write::raw_update(&pods, &rules, &mut |pod| binding::apply(pod, &body, &now, options.dry_run))?;
     let mut status = Status::success(crate::status::Details::default());
     status.details = None;
     status.code = 201;

@@ -429,3 +429,118 @@ async fn documents_after_the_first_are_not_read(#[case] more: &str) {
     let (status, reply) = send(&server(), apply).await;
     assert_eq!((status, &reply["data"]["k"]), (201, &json!("---\n")), "{reply}");
 }
+
+/// `plugin/pkg/admission/runtimeclass/admission.go`: a class is looked for by a request, which cannot have every name.
+#[rstest]
+#[case::empty("", "resource name may not be empty")]
+#[case::slash("a/b", "invalid resource name \"a/b\": [may not contain '/']")]
+#[tokio::test(start_paused = true)]
+async fn odd_runtime_classes(#[case] class: &str, #[case] message: &str) {
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+        "spec": {"runtimeClassName": class, "containers": [{"name": "c", "image": "i"}]}});
+    let builder = ApiServer::builder().clock(Clock::virtual_from(crate::clock::epoch()));
+    let server = builder.disable_plugin(crate::AdmissionPlugin::ServiceAccount).build();
+    let post = request(Method::POST, "/api/v1/namespaces/default/pods", "application/json", &pod);
+    let (code, reply) = send(&server, post).await;
+    assert_eq!((code, reply["message"].as_str()), (500, Some(message)));
+}
+
+/// `ReturnTypes` in `plugin/policy/mutating/patch/json_patch.go`: the type of a list must be known.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_nothing_is_no_list_of_patches() {
+    let policy = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy",
+        "metadata": {"name": "p"}, "spec": {"reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"],
+            "resources": ["pods"]}]},
+        "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": "[]"}}]}});
+    let path = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+    let (_, reply) = send(&server(), request(Method::POST, path, "application/json", &policy)).await;
+    let why = "Invalid value: \"[]\": must evaluate to list(JSONPatch) but got list(dyn)";
+    assert_eq!(reply["details"]["causes"][0]["message"], *why, "{reply}");
+}
+
+/// The warning about a deprecated kind is that of a handler: `restfulCreateResource` and others in
+/// `staging/src/k8s.io/apiserver/pkg/endpoints/installer.go`.
+#[rstest]
+#[case::missing(Method::GET, "/api/v1/namespaces/default/endpoints/x", true)]
+#[case::no_namespace(Method::GET, "/api/v1/endpoints/x", false)]
+#[case::method(Method::POST, "/api/v1/endpoints", false)]
+#[case::content_type(Method::PATCH, "/api/v1/namespaces/default/endpoints/x", false)]
+#[tokio::test(start_paused = true)]
+async fn only_handlers_warn_of_deprecated_kinds(#[case] method: Method, #[case] path: &str, #[case] warned: bool) {
+    let reply = server().handle(request(method, path, "application/json", &json!({}))).await;
+    assert_eq!(reply.headers.contains_key(header::WARNING), warned);
+}
+
+/// `DecodeContinue` in `staging/src/k8s.io/apiserver/pkg/storage/continue.go`.
+#[rstest]
+#[case::future(
+    "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6OTk5OTk5OTk5OTksInN0YXJ0IjoiYzMifQ",
+    504,
+    "Timeout: Too large resource version: 99999999999, current: "
+)]
+#[case::text(
+    "eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6IngifQ",
+    400,
+    "invalid continue token: continue key is not valid: json: cannot unmarshal string into Go struct field continueToken.rv of type int64"
+)]
+#[tokio::test(start_paused = true)]
+async fn odd_continue_tokens(#[case] token: &str, #[case] status: u16, #[case] begin: &str) {
+    let path = format!("{MAPS}?limit=1&continue={token}");
+    let (code, reply) = send(&server(), request(Method::GET, &path, "application/json", &Value::Null)).await;
+    let message = reply["message"].as_str().unwrap_or_default();
+    assert!(code == status && message.starts_with(begin), "{code} {message}");
+}
+
+/// `pkg/apis/resource/v1/conversion.go` names the kind.
+#[tokio::test(start_paused = true)]
+async fn slices_are_not_selected_by_other_fields() {
+    let path = "/apis/resource.k8s.io/v1/resourceslices?fieldSelector=type%3Dx";
+    let (_, reply) = send(&server(), request(Method::GET, path, "application/json", &Value::Null)).await;
+    let message = reply["message"].as_str().unwrap_or_default();
+    assert!(
+        message.ends_with("field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: type"),
+        "{message}"
+    );
+}
+
+/// `BuildEvaluationError` in `pkg/registry/authorization/util/helpers.go`.
+#[tokio::test(start_paused = true)]
+async fn reviews_with_selectors_that_cannot_be_read() {
+    let selectors = json!({"fieldSelector": {"rawSelector": "a"}, "labelSelector": {"rawSelector": "a in"}});
+    let review = json!({"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": selectors}});
+    let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let (_, reply) = send(&server(), request(Method::POST, path, "application/json", &review)).await;
+    let why = ["fieldSelector", "labelSelector"]
+        .map(|name| format!("spec.resourceAttributes.{name} ignored due to parse error"));
+    assert_eq!(reply["status"]["evaluationError"], *why.join("; "), "{reply}");
+}
+
+/// `applyPatcher` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go` reads the body once the object is
+/// found, and `uid` of a Binding in the old collection is removed like that of other new objects (`create.go`).
+#[rstest]
+#[case::scale(Method::PATCH, "/apis/apps/v1/namespaces/default/deployments/d/scale?fieldManager=m",
+    json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": "x"}}), 404, "deployments.apps \"d\" not found")]
+#[case::binding(Method::POST, "/api/v1/namespaces/default/bindings",
+    json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p", "uid": "u"}, "target": {"name": "n"}}), 409,
+    "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\"")]
+#[case::uid(Method::POST, "/api/v1/namespaces/default/pods/p/binding?dryRun=All",
+    json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "p", "uid": "u"}, "target": {"name": "n"}}), 409,
+    "Operation cannot be fulfilled on pods \"p\": StorageError: invalid object, Code: 4, Key: /pods/default/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: u, UID in object meta: v")]
+#[tokio::test(start_paused = true)]
+async fn what_is_found_first(
+    #[case] method: Method,
+    #[case] path: &str,
+    #[case] body: Value,
+    #[case] status: u16,
+    #[case] message: &str,
+) {
+    let server = server();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default", "uid": "v"},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
+    server.seed([pod]).expect("a pod");
+    let media = if method == Method::PATCH { "application/apply-patch+yaml" } else { "application/json" };
+    let (code, reply) = send(&server, request(method, path, media, &body)).await;
+    assert_eq!((code, reply["message"].as_str()), (status, Some(message)));
+}

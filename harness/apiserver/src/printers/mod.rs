@@ -237,13 +237,15 @@ pub(crate) fn partial_metadata(object: &Value, version: &'static str) -> Value {
     })
 }
 
-/// Returns a `PartialObjectMetadataList` with the metadata of the list.
+/// Returns a `PartialObjectMetadataList` with the metadata of the list; without objects its `items` are null, as Go
+/// encodes a slice to which nothing was appended.
 pub(crate) fn partial_metadata_list<'a>(
     metadata: Value,
     items: impl IntoIterator<Item = &'a Value>,
     version: &'static str,
 ) -> Value {
     let items: Vec<Value> = items.into_iter().map(|object| partial_metadata(object, version)).collect();
+    let items = if items.is_empty() { Value::Null } else { Value::from(items) };
     json!({
         "kind": "PartialObjectMetadataList",
         "apiVersion": api_version(version),
@@ -268,6 +270,13 @@ mod tests {
 
     fn render(include: IncludeObject) -> TableOptions {
         TableOptions { include, version: "v1", now: "2026-01-01T00:05:00Z".parse().unwrap() }
+    }
+
+    /// `asPartialObjectMetadataList` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go`.
+    #[test]
+    fn a_list_of_no_metadata_has_null_items() {
+        let list = partial_metadata_list(json!({"resourceVersion": "7"}), [], "v1");
+        assert_eq!(list["items"], Value::Null);
     }
 
     fn budget() -> Value {

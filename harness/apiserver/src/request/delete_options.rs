@@ -8,6 +8,9 @@ use crate::status::Status;
 
 pub(crate) const META_GROUP: &str = "meta.k8s.io";
 
+/// The option that deletes objects which cannot be read. Objects here always can be, so only its type counts.
+const IGNORE_READ_ERRORS: &str = "ignoreStoreReadErrorWithClusterBreakingPotential";
+
 pub(crate) fn check_dry_run(values: &[&str], errors: &mut ErrorList) {
     if values.iter().any(|value| *value != "All") {
         let list = BadValue::from(json!(values));
@@ -67,7 +70,7 @@ impl DeleteOptions {
     pub fn from_body(body: &Value) -> Result<Self, Status> {
         let wrong = |name: &str, value: &Value, wanted: &str| {
             let found = match value {
-                Value::Number(number) => format!("number {number}"),
+                Value::Number(number) if wanted.starts_with("int") => format!("number {number}"),
                 other => other.json_type().to_owned(),
             };
             Status::bad_request(format!(
@@ -100,6 +103,9 @@ impl DeleteOptions {
             Some(Value::Array(values)) => values.iter().map(|value| value.as_str().unwrap_or_default()).collect(),
             Some(other) => return Err(wrong("dryRun", other, "[]string")),
         };
+        if let Some(value) = field(IGNORE_READ_ERRORS).filter(|value| value.as_bool().is_none()) {
+            return Err(wrong(IGNORE_READ_ERRORS, value, "bool"));
+        }
         let propagation = text(body, "propagationPolicy", "propagationPolicy", "v1.DeletionPropagation")?;
         options.check(propagation.as_deref(), &dry_run)?;
         Ok(options)
@@ -137,6 +143,8 @@ mod tests {
     #[case(json!({"propagationPolicy": "Orphan", "orphanDependents": true}), "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Invalid value: \"Orphan\": orphanDependents and deletionPropagation cannot be both set")]
     #[case(json!({"gracePeriodSeconds": "x"}), "json: cannot unmarshal string into Go struct field DeleteOptions.gracePeriodSeconds of type int64")]
     #[case(json!({"gracePeriodSeconds": 1.5}), "json: cannot unmarshal number 1.5 into Go struct field DeleteOptions.gracePeriodSeconds of type int64")]
+    #[case(json!({"propagationPolicy": 5}), "json: cannot unmarshal number into Go struct field DeleteOptions.propagationPolicy of type v1.DeletionPropagation")]
+    #[case(json!({"ignoreStoreReadErrorWithClusterBreakingPotential": "x"}), "json: cannot unmarshal string into Go struct field DeleteOptions.ignoreStoreReadErrorWithClusterBreakingPotential of type bool")]
     #[case(json!({"dryRun": ["Foo"]}), "DeleteOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: [\"Foo\"]: supported values: \"All\"")]
     fn delete_options_are_checked(#[case] body: Value, #[case] message: &str) {
         assert_eq!(DeleteOptions::from_body(&body).unwrap_err().message, message);

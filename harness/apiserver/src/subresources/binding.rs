@@ -51,13 +51,14 @@ pub(crate) fn admit(binding: &mut Value, lookup: &dyn ObjectLister) {
     }
 }
 
-/// Binds `pod` by a checked Binding. `now` is server time as RFC 3339.
+/// Binds `pod` by a checked Binding. `now` is server time as RFC 3339. The message of a failed precondition depends on
+/// `dry_run`, which has keys without the prefix of etcd.
 ///
 /// # Errors
 /// 409 for a failed precondition, and for a pod that is bound, being deleted, or not ready to be scheduled.
-pub(crate) fn apply(pod: &mut Value, binding: &Value, now: &str) -> Result<(), Status> {
+pub(crate) fn apply(pod: &mut Value, binding: &Value, now: &str, dry_run: bool) -> Result<(), Status> {
     let name = metadata::name(pod).to_owned();
-    check_preconditions(pod, binding, &name)?;
+    check_preconditions(pod, binding, &name, if dry_run { "" } else { "/registry" })?;
     let empty = Value::Null;
     let spec = pod.get("spec").unwrap_or(&empty);
     let node = str_field(spec, "nodeName");
@@ -104,7 +105,7 @@ fn merge(pod: &mut Value, binding: &Value, field: &str) {
     }
 }
 
-fn check_preconditions(pod: &Value, binding: &Value, name: &str) -> Result<(), Status> {
+fn check_preconditions(pod: &Value, binding: &Value, name: &str, root: &str) -> Result<(), Status> {
     let empty = Value::Null;
     let wanted = binding.get("metadata").unwrap_or(&empty);
     let own = pod.get("metadata").unwrap_or(&empty);
@@ -114,7 +115,7 @@ fn check_preconditions(pod: &Value, binding: &Value, name: &str) -> Result<(), S
         let actual = str_field(own, field);
         if !precondition.is_empty() && precondition != actual {
             let why = format!(
-                "StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {precondition}, {what} in object meta: {actual}"
+                "StorageError: invalid object, Code: 4, Key: {root}/pods/{namespace}/{name}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: {what} in precondition: {precondition}, {what} in object meta: {actual}"
             );
             return Err(Status::conflict(GroupResource::new("", "pods"), name, &why));
         }
@@ -140,12 +141,12 @@ mod tests {
     #[test]
     fn a_pod_is_bound_once() {
         let mut pod = pod();
-        apply(&mut pod, &binding(), NOW).expect("bound");
+        apply(&mut pod, &binding(), NOW, false).expect("bound");
         assert_eq!(pod["spec"]["nodeName"], "n");
         assert_eq!(pod["metadata"]["labels"], json!({"l": "m"}));
         assert_eq!(pod["status"]["conditions"][0]["type"], "PodScheduled");
         assert_eq!(pod["status"].get("nominatedNodeName"), None);
-        let refused = apply(&mut pod, &binding(), NOW).expect_err("bound already");
+        let refused = apply(&mut pod, &binding(), NOW, false).expect_err("bound already");
         assert_eq!(
             refused.message,
             "Operation cannot be fulfilled on pods/binding \"p\": pod p is already assigned to node \"n\""
@@ -156,7 +157,10 @@ mod tests {
     fn preconditions_hold() {
         let mut wrong = binding();
         wrong["metadata"]["uid"] = "other".into();
-        assert_eq!(apply(&mut pod(), &wrong, NOW).expect_err("uid").code, 409);
+        for (dry_run, key) in [(true, "Key: /pods/"), (false, "Key: /registry/pods/")] {
+            let refused = apply(&mut pod(), &wrong, NOW, dry_run).expect_err("uid");
+            assert!(refused.code == 409 && refused.message.contains(key), "{}", refused.message);
+        }
     }
 
     #[test]
