@@ -262,7 +262,7 @@ fn a_spin_ends_and_is_reported() {
     let program = "
 import threading
 done = []
-threading.Timer(0.2, lambda: done.append(1)).start()
+threading.Timer(0.02, lambda: done.append(1)).start()
 while not done: pass
 print('over')
 ";
