@@ -46,6 +46,22 @@ const THREE: u64 = 25;
 const AT_ONCE: u64 = 25;
 /// Percentage of the steps of these histories that change the number of nodes.
 const RESIZED: u64 = 40;
+/// Percentage of histories with each of [`SPARED_PODS`].
+const SPARED: u64 = 25;
+/// Pods that a careful engineer might leave alone and that the controllers treat like others. `NODE` is a node's name.
+const SPARED_PODS: [&str; 5] = [
+    "{ name: agent, node: NODE, owner: { apiVersion: apps/v1, kind: DaemonSet, name: agent, \
+     uid: 8b1a3c5e-0000-4000-8000-00000000000a } }",
+    "{ name: static, node: NODE, annotations: { kubernetes.io/config.mirror: x }, \
+     owner: { apiVersion: v1, kind: Node, name: NODE, uid: 8b1a3c5e-0000-4000-8000-00000000000b } }",
+    "{ name: system, namespace: kube-system, node: NODE, spec: { priorityClassName: system-node-critical, \
+     priority: 2000001000 } }",
+    "{ name: begins, node: NODE, phase: Pending, ready: none, \
+     conditions: [\"DisruptionTarget=True:EvictionByEvictionAPI since -30s\"] }",
+    "{ name: done, node: NODE, phase: Succeeded, ready: false }",
+];
+/// Percentage of histories with a budget that is deleted but held by a finalizer.
+const HELD: u64 = 6;
 
 /// A kind of step: what happens to a cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,8 +205,13 @@ pub fn text(seed: u64) -> String {
     }
     // A retry of a budget that cannot be computed writes its failure again, as upstream.
     text.push_str("waive: { no_idle_writes: the failure of a budget is written again }\n");
-    let given = history.given();
+    let mut unusual = Draw::new(&[seed, 4]);
+    let has_held = unusual.chance(HELD);
+    let given = history.given(&mut unusual, has_held);
     let _ = write!(text, "given:\n{given}steps:\n");
+    if has_held {
+        text.push_str("- { at: 1s, delete: pdb/held }\n");
+    }
     let mut at = 0;
     for _ in 0..=history.draw.below(MOST_STEPS) {
         at += 1 + if history.draw.chance(HURRIED) { history.draw.below(4) } else { history.draw.below(60) };
@@ -261,7 +282,8 @@ impl RandomHistory {
         }
     }
 
-    fn given(&mut self) -> String {
+    /// Returns the objects at the begin. What `unusual` adds changes nothing of what happens later.
+    fn given(&mut self, unusual: &mut Draw, has_held: bool) -> String {
         self.large = self.draw.chance(LARGE);
         let count = if self.large { 96 + self.draw.below(10) } else { 1 + self.draw.below(4) };
         let mut nodes = Vec::new();
@@ -279,7 +301,16 @@ impl RandomHistory {
         for _ in 0..self.draw.below(3) {
             pods.push(self.new_pod(""));
         }
-        let budgets = self.budgets();
+        for form in SPARED_PODS {
+            if unusual.chance(SPARED) {
+                let node = unusual.pick(&self.nodes).map_or("n1", |(name, _)| name.as_str());
+                pods.push(form.replace("NODE", node));
+            }
+        }
+        let mut budgets = self.budgets();
+        if has_held {
+            budgets.push("{ name: held, minAvailable: 1, matches: { app: web }, finalizers: [x.io/hold] }".to_owned());
+        }
         let mut text = if self.has_unserved { CUSTOM_KINDS.to_owned() } else { String::new() };
         let _ = writeln!(text, "  nodes: [{}]", nodes.join(", "));
         for (field, items) in [("owners", owners), ("budgets", budgets), ("pods", pods)] {

@@ -178,7 +178,8 @@ fn budgets(world: &ObjectStates, fixture: &Fixture, moment: ModelMoment) -> Vec<
     if fixture.flags.contains_key("max-unavailable-rounding") {
         return Vec::new();
     }
-    let all = world.all("poddisruptionbudgets").filter(|(_, budget)| !is_terminating(budget));
+    // One that is being deleted but held by a finalizer still counts: upstream looks at no deletionTimestamp.
+    let all = world.all("poddisruptionbudgets");
     all.filter_map(|(key, budget)| {
         if !selectors::is_valid(&budget["spec"]["selector"]) {
             return unsafe_budget(key, budget, "its selector is invalid");
