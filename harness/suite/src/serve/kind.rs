@@ -35,9 +35,12 @@ pub(crate) fn standard_class() -> Value {
         "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"})
 }
 
-/// Returns the workloads of kube-system: the pods of the control plane, DNS, proxies and the network.
+/// Returns the workloads of kube-system with their configuration: the pods of the control plane, DNS, proxies, the
+/// network, and the provisioner of volumes in a namespace of its own.
 pub(crate) fn system_workloads(version: &str) -> Vec<Value> {
-    let mut objects = vec![dns(), dns_service()];
+    let mut objects = configurations(version);
+    objects.extend(provisioner());
+    objects.extend([dns(), dns_service()]);
     objects.extend([
         daemon_set("kube-proxy", "kube-proxy", &format!("registry.k8s.io/kube-proxy:{version}")),
         daemon_set("kindnet", "kindnet-cni", "docker.io/kindest/kindnetd:v20260101"),
@@ -46,6 +49,65 @@ pub(crate) fn system_workloads(version: &str) -> Vec<Value> {
     objects.extend(components.map(|name| static_pod(name, &format!("registry.k8s.io/{name}:{version}"))));
     objects.push(static_pod("etcd", "registry.k8s.io/etcd:3.6.6-0"));
     objects
+}
+
+/// The configuration of DNS: the plugins that kubeadm turns on.
+const COREFILE: &str = "\
+.:53 {
+    errors
+    health
+    ready
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+        pods insecure
+        ttl 30
+    }
+    prometheus :9153
+    forward . /etc/resolv.conf
+    cache 30
+    loop
+    reload
+    loadbalance
+}
+";
+
+/// Returns the config maps that kubeadm leaves in kube-system, which programs read and change.
+fn configurations(version: &str) -> Vec<Value> {
+    let map = |name: &str, key: &str, text: String| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "kube-system"},
+            "data": {key: text}})
+    };
+    let kubeadm = format!(
+        "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nclusterName: kind\n\
+         kubernetesVersion: {version}\nnetworking:\n  dnsDomain: cluster.local\n  podSubnet: 10.244.0.0/16\n  \
+         serviceSubnet: 10.0.0.0/24\n"
+    );
+    let kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncgroupDriver: systemd\n\
+                   clusterDNS:\n- 10.0.0.10\nclusterDomain: cluster.local\n";
+    let proxy = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n\
+                 clusterCIDR: 10.244.0.0/16\nipvs:\n  strictARP: false\nmode: iptables\n";
+    vec![
+        map("coredns", "Corefile", COREFILE.to_owned()),
+        map("kube-proxy", "config.conf", proxy.to_owned()),
+        map("kubeadm-config", "ClusterConfiguration", kubeadm),
+        map("kubelet-config", "kubelet", kubelet.to_owned()),
+    ]
+}
+
+/// Returns the provisioner of the class `standard`.
+fn provisioner() -> [Value; 3] {
+    let name = "local-path-provisioner";
+    let namespace = "local-path-storage";
+    let account = format!("{name}-service-account");
+    let labels = json!({"app": name});
+    [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace},
+            "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
+                "spec": {"serviceAccountName": account,
+                    "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
+                    "containers": [{"name": name, "image": "docker.io/kindest/local-path-provisioner:v20260101"}]}}}}),
+    ]
 }
 
 fn dns() -> Value {
@@ -61,10 +123,13 @@ fn dns() -> Value {
                     {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
                 "containers": [{"name": "coredns", "image": "registry.k8s.io/coredns/coredns:v1.14.2",
                     "args": ["-conf", "/etc/coredns/Corefile"],
+                    "volumeMounts": [{"name": "config-volume", "mountPath": "/etc/coredns", "readOnly": true}],
                     "ports": [{"name": "dns", "containerPort": 53, "protocol": "UDP"},
                         {"name": "dns-tcp", "containerPort": 53, "protocol": "TCP"},
                         {"name": "metrics", "containerPort": 9153, "protocol": "TCP"}],
-                    "resources": {"limits": {"memory": "170Mi"}, "requests": {"cpu": "100m", "memory": "70Mi"}}}]}}}})
+                    "resources": {"limits": {"memory": "170Mi"}, "requests": {"cpu": "100m", "memory": "70Mi"}}}],
+                "volumes": [{"name": "config-volume", "configMap": {"name": "coredns",
+                    "items": [{"key": "Corefile", "path": "Corefile"}]}}]}}}})
 }
 
 fn dns_service() -> Value {
