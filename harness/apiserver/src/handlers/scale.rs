@@ -172,8 +172,9 @@ fn scale_transform<'s>(
     let schema = schema::builtin(SCALE_SCHEMA).ok_or_else(Status::unknown_resource)?;
     let patch = move |present: &Value| {
         let body = &scope.request.body;
-        let patched = crate::patch::apply_patch(patch_type, &schema, present.clone(), body, validation)?;
+        let mut patched = crate::patch::apply_patch(patch_type, &schema, present.clone(), body, validation)?;
         patched.warnings.into_iter().for_each(|warning| scope.warn(warning));
+        object_lifecycle::ensure_namespace(&mut patched.value, &scope.path.namespace)?;
         object_lifecycle::check_name(&patched.value, &scope.path.name)?;
         Ok(patched.value)
     };
@@ -342,5 +343,23 @@ mod tests {
             {"op": "replace", "path": "/spec/replicas", "value": 5}]);
         let (code, scale) = send(&server, Method::PATCH, WEB, "application/json-patch+json", operations).await;
         assert_eq!((code, &scale["spec"]), (200, &json!({"replicas": 5})), "{scale}");
+    }
+
+    /// `applyPatch` in `staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go`.
+    #[tokio::test]
+    async fn a_patch_does_not_move_a_scale_to_another_namespace() {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let web = json!({"metadata": {"name": "w"}, "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {
+            "metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}});
+        let deployments = "/apis/apps/v1/namespaces/default/deployments";
+        assert_eq!(send(&server, Method::POST, deployments, "application/json", web).await.0, 200);
+        let scale = format!("{deployments}/w/scale");
+        let moved = json!({"metadata": {"namespace": "other"}});
+        let why = "the namespace of the provided object does not match the namespace sent on the request";
+        let (code, refused) = send(&server, Method::PATCH, &scale, MERGE, moved).await;
+        assert_eq!((code, refused["message"].as_str()), (400, Some(why)));
+        let none = json!({"metadata": {"namespace": null}, "spec": {"replicas": 2}});
+        let (code, scale) = send(&server, Method::PATCH, &scale, MERGE, none).await;
+        assert_eq!((code, &scale["spec"]["replicas"]), (200, &json!(2)), "{scale}");
     }
 }

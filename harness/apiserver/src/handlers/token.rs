@@ -26,14 +26,18 @@ const LIFETIME_SECONDS: i64 = 3600;
 /// `TokenREST.Create` in `pkg/registry/core/serviceaccount/storage/token.go`.
 fn check_bound_object(scope: &RequestScope<'_>, target: &Value) -> Result<(String, String, String), Status> {
     let kind = str_field(target, "kind");
-    let version = str_field(target, "apiVersion");
     let name = str_field(target, "name");
-    let (plural, namespace) = match (version, kind) {
-        ("v1", "Pod") => ("pods", &*scope.path.namespace),
-        ("v1", "Secret") => ("secrets", &*scope.path.namespace),
-        ("v1", "Node") => ("nodes", ""),
+    let (group, version) = match str_field(target, "apiVersion").split('/').collect::<Vec<_>>()[..] {
+        [version] => ("", version),
+        [group, version] => (group, version),
+        _ => ("", ""),
+    };
+    // Upstream looks at the group alone.
+    let (plural, namespace) = match (group, kind) {
+        ("", "Pod") => ("pods", &*scope.path.namespace),
+        ("", "Secret") => ("secrets", &*scope.path.namespace),
+        ("", "Node") => ("nodes", ""),
         _ => {
-            let (group, version) = version.split_once('/').unwrap_or(("", version));
             let why = format!("cannot bind token to object of type {group}/{version}, Kind={kind}");
             return Err(Status::bad_request(why));
         }
@@ -152,4 +156,44 @@ pub(super) async fn issue(scope: &RequestScope<'_>) -> Result<Reply, Status> {
     });
     body["status"] = json!({"token": token, "expirationTimestamp": object_lifecycle::rfc3339(end)});
     reply::object(scope, 201, ReplyContent::Value(&body), negotiated)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use rstest::rstest;
+
+    use super::*;
+    use crate::ApiServerConfig;
+    use crate::clock::Clock;
+    use crate::controllers::ControllerClient;
+    use crate::server::ApiServer;
+
+    /// `FromAPIVersionAndKind` in `staging/src/k8s.io/apimachinery/pkg/runtime/schema/group_version.go`: a version with
+    /// two slashes is none.
+    #[rstest]
+    #[case::core("v1", "Pod", "p", None)]
+    #[case::other_version("v2", "Pod", "p", None)]
+    #[case::no_version("a/b/c", "Pod", "p", None)]
+    #[case::other_group("apps/v1", "Pod", "p", Some("cannot bind token to object of type apps/v1, Kind=Pod"))]
+    #[case::other_kind("v1", "Service", "p", Some("cannot bind token to object of type /v1, Kind=Service"))]
+    #[case::missing("v1", "Secret", "x", Some("secrets \"x\" not found"))]
+    #[tokio::test]
+    async fn tokens_are_bound_by_group_and_kind(
+        #[case] version: &str,
+        #[case] kind: &str,
+        #[case] name: &str,
+        #[case] refusal: Option<&str>,
+    ) {
+        let server = ApiServer::new(ApiServerConfig::new(Clock::wall()));
+        let account = serde_json::json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "s"}});
+        let pod = serde_json::json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
+            "spec": {"serviceAccountName": "s", "containers": [{"name": "c", "image": "i"}]}});
+        server.seed([account, pod]).expect("seeded");
+        let client = ControllerClient::new(&server, "user");
+        let request = json!({"spec": {"boundObjectRef": {"apiVersion": version, "kind": kind, "name": name}}});
+        let path = "/api/v1/namespaces/default/serviceaccounts/s/token";
+        let reply = client.send(Method::POST, path, "application/json", Some(&request)).await;
+        assert_eq!((reply.is_ok(), reply.message()), (refusal.is_none(), refusal.unwrap_or_default().to_owned()));
+    }
 }

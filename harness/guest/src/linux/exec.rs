@@ -6,7 +6,7 @@ use std::path::Path;
 use super::arch::Architecture as _;
 use super::state::Tracer;
 use super::sys::{self, Registers};
-use super::table::{Activity, AuxiliaryVector, Mapping};
+use super::table::{Activity, AuxiliaryVector, Habit, Mapping};
 use super::waits::{HIDDEN, next_random};
 use super::watch::{self, Watch};
 
@@ -63,7 +63,7 @@ impl Tracer {
             // The files of the thread that had this number before show that thread.
             entry.watch = Watch::new(process, thread);
             (entry.resting, entry.sample, entry.restart, entry.socket_wait) = (None, None, None, None);
-            (entry.is_vforking, entry.probe, entry.readings, entry.loops) = (false, None, None, false);
+            (entry.is_vforking, entry.probe, entry.readings, entry.habit) = (false, None, None, Habit::Unknown);
             entry.activity = Activity::Mapping(Mapping::Exec);
         }
         self.resume(thread, 0);

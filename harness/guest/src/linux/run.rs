@@ -9,7 +9,7 @@ use super::clocks::GRAIN;
 use super::fire::Progress;
 use super::state::{Phase, ProgramMemory, Tracer};
 use super::sys;
-use super::table::{Activity, Probe};
+use super::table::{Activity, Habit, Probe};
 use super::watch;
 use crate::outcome::{End, KILL, TERMINATE};
 use crate::report::{MOST_SPINS, Spin};
@@ -264,7 +264,8 @@ impl Tracer {
         // exceed.
         let has_ended = entry.timed_out_at == Some(elapsed) && used >= BUSY;
         // One that yields to other programs of a busy machine uses hardly any processor time.
-        let least = if entry.loops || now >= self.last_rest.saturating_add(UNRESTED) { 0 } else { BUSY_ALONE };
+        let least =
+            if entry.habit == Habit::Loops || now >= self.last_rest.saturating_add(UNRESTED) { 0 } else { BUSY_ALONE };
         let may_wait = has_ended || used >= least && self.is_alone(thread);
         if may_wait
             && sys::interrupt(thread).is_ok()
@@ -321,14 +322,14 @@ impl Tracer {
             LoopCall::Looks | LoopCall::Compares => probe.others += 1,
             LoopCall::Yields => (probe.others, probe.yields) = (probe.others + 1, probe.yields + 1),
             LoopCall::Works => {
-                let pause = if entry.loops { 0 } else { WORKS };
+                let pause = if entry.habit == Habit::Loops { 0 } else { WORKS };
                 self.end_probe(thread, sys::real_monotonic() + pause);
                 return;
             }
             LoopCall::Polls => probe.polls += 1,
         }
         let Probe { polls, others, yields, .. } = *probe;
-        let (least, looks) = if entry.loops { (POLLS_AGAIN, POLLS) } else { (POLLS, LOOKS) };
+        let (least, looks) = if entry.habit == Habit::Loops { (POLLS_AGAIN, POLLS) } else { (POLLS, LOOKS) };
         if polls >= least || others >= looks && yields >= looks / 2 && self.is_alone(thread) {
             // Readings of the time of day count nanoseconds, and it may wait for those: there are not many.
             let has_woken = !is_counting && self.creep(GRAIN);
@@ -337,7 +338,9 @@ impl Tracer {
             // that needs no calls: for it, time does not move faster than in reality.
             let goes_on = polls < least && !is_counting && !has_woken && self.is_alone(thread);
             if let Some(entry) = self.table.threads.get_mut(&thread) {
-                entry.loops |= !is_counting;
+                if !is_counting {
+                    entry.habit = Habit::Loops;
+                }
                 entry.probe = goes_on.then(|| Probe { has_begun: true, ..Probe::default() });
             }
         } else if others >= LOOKS {

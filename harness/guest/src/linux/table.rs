@@ -131,6 +131,14 @@ pub(crate) struct Readings {
     pub(crate) waits: bool,
 }
 
+/// The result of the earlier probes of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Habit {
+    Unknown,
+    /// It has waited in a loop, and is likely to do so again.
+    Loops,
+}
+
 /// A stop of a whole process, as by `SIGSTOP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GroupStop {
@@ -154,8 +162,7 @@ pub(crate) struct Thread {
     /// A wait that has failed with `EINTR`: it goes on if the signal turns out to be ignored.
     pub(crate) interrupted: Option<Restart>,
     pub(crate) probe: Option<Probe>,
-    /// True once a probe has shown that it waits in a loop: it is likely to do so again.
-    pub(crate) loops: bool,
+    pub(crate) habit: Habit,
     /// True once the tracer has ordered it to stop, unless at the deadline of a wait that it follows, until it has
     /// stopped for that or its wait has ended.
     pub(crate) is_ordered: bool,
@@ -194,7 +201,7 @@ impl Thread {
             restart: None,
             interrupted: None,
             probe: None,
-            loops: false,
+            habit: Habit::Unknown,
             is_ordered: false,
             readings: None,
             probed: None,
