@@ -253,8 +253,8 @@ fn accepts_objects(accept: &str) -> bool {
         || clauses(accept).iter().any(|clause| clause.param("as").is_empty() && negotiate_clause(clause).is_some())
 }
 
-/// Returns true if an `Accept` header prefers YAML for plain objects. Searches for the word first, because every request
-/// passes here.
+/// Returns true if an `Accept` header prefers YAML for plain objects. Searches for the word first, because every
+/// request passes here.
 pub(crate) fn wants_yaml(accept: &str) -> bool {
     let plain = || negotiate_if(Some(accept), |negotiated| negotiated.transform.is_none());
     accept.contains("yaml") && plain().is_some_and(|negotiated| negotiated.media == MediaType::Yaml)

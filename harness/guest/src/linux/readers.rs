@@ -54,7 +54,9 @@ impl Tracer {
         let end = sys::real_monotonic() + TURN;
         // Others that a move wakes have their turn first.
         while !self.creep(GRAIN) && sys::real_monotonic() < end {
-            last.elapsed = self.clocks.elapsed;
+            // Those until now have seen the time before.
+            let seen = self.readings(thread).unwrap_or(last.count);
+            (last.elapsed, last.count) = (self.clocks.elapsed, seen);
             let limit = sys::real_monotonic() + STEP;
             loop {
                 let count = self.readings(thread).unwrap_or(0);

@@ -42,9 +42,6 @@ const BUSY_ALONE: u64 = 2_000_000;
 const UNRESTED: u64 = 20_000_000;
 /// The polls of a probed thread after which it waits for the clock to show more than its deadline.
 const POLLS: u32 = 8;
-/// The same of a thread that has done so before. Each takes its turns on the processor, which are rare on a busy
-/// machine.
-const POLLS_AGAIN: u32 = 3;
 /// The real time for which a thread that does work is not probed again.
 const WORKS: u64 = 200_000_000;
 /// The processor time without rest from which on a program is busy when the run is ended.
@@ -264,8 +261,7 @@ impl Tracer {
         // exceed.
         let has_ended = entry.timed_out_at == Some(elapsed) && used >= BUSY;
         // One that yields to other programs of a busy machine uses hardly any processor time.
-        let least =
-            if entry.habit == Habit::Loops || now >= self.last_rest.saturating_add(UNRESTED) { 0 } else { BUSY_ALONE };
+        let least = if now >= self.last_rest.saturating_add(UNRESTED) { 0 } else { BUSY_ALONE };
         let may_wait = has_ended || used >= least && self.is_alone(thread);
         if may_wait
             && sys::interrupt(thread).is_ok()
@@ -329,14 +325,14 @@ impl Tracer {
             LoopCall::Polls => probe.polls += 1,
         }
         let Probe { polls, others, yields, .. } = *probe;
-        let (least, looks) = if entry.habit == Habit::Loops { (POLLS_AGAIN, POLLS) } else { (POLLS, LOOKS) };
-        if polls >= least || others >= looks && yields >= looks / 2 && self.is_alone(thread) {
+        let looks = if entry.habit == Habit::Loops { POLLS } else { LOOKS };
+        if polls >= POLLS || others >= looks && yields >= looks / 2 && self.is_alone(thread) {
             // Readings of the time of day count nanoseconds, and it may wait for those: there are not many.
             let has_woken = !is_counting && self.creep(GRAIN);
             self.end_probe(thread, 0);
             // While one that yields is alone, its next calls show whether it still waits. One that polls may do work
             // that needs no calls: for it, time does not move faster than in reality.
-            let goes_on = polls < least && !is_counting && !has_woken && self.is_alone(thread);
+            let goes_on = polls < POLLS && !is_counting && !has_woken && self.is_alone(thread);
             if let Some(entry) = self.table.threads.get_mut(&thread) {
                 if !is_counting {
                     entry.habit = Habit::Loops;
