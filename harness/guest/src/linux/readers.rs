@@ -40,7 +40,7 @@ impl Tracer {
         if before.waits && read < SEEN || !before.waits && before.elapsed == elapsed && used < WAITED {
             return;
         }
-        let is_reading = before.elapsed == elapsed && (before.waits || used <= read.saturating_mul(PER_READING));
+        let is_reading = before.elapsed == elapsed && used <= read.saturating_mul(PER_READING);
         let is_alone = is_reading && self.is_alone(thread);
         let now = Readings { waits: is_alone || is_reading && before.waits, ..now };
         let now = if is_alone { self.pass_time_of_reader(thread, now) } else { now };
