@@ -596,47 +596,38 @@ impl<H: RequestHandler> ListenerState<H> {
         let upgrade = parts.extensions.remove::<OnUpgrade>();
         let warning = extra_space(&parts.headers);
         let token = take_protocol_token(&mut parts.headers).ok();
-        let Some((anonymous, certificate)) = token.and_then(|()| self.authenticate(&parts, peer.identity)) else {
-            let request = ApiRequest {
-                method: parts.method,
-                path: parts.uri.path().to_owned(),
-                query: parts.uri.query().unwrap_or_default().to_owned(),
-                headers: parts.headers,
-                body: Bytes::new(),
-                attribution: None,
-                anonymous: false,
-                certificate: None,
-                peer: peer.address,
-            };
+        let authenticated = token.and_then(|()| self.authenticate(&parts, peer.identity));
+        let mut request = ApiRequest {
+            method: parts.method,
+            path: parts.uri.path().to_owned(),
+            query: parts.uri.query().unwrap_or_default().to_owned(),
+            headers: parts.headers,
+            body: Bytes::new(),
+            attribution: None,
+            anonymous: false,
+            certificate: None,
+            peer: peer.address,
+        };
+        let Some((anonymous, certificate)) = authenticated else {
             let mut refusal = handlers::unauthorized(&request);
             refusal.add_warnings(warning.as_slice());
             return Ok(with_connection_close(refusal));
         };
+        (request.anonymous, request.certificate) = (anonymous, certificate);
         // Bodies of GET and HEAD requests are ignored.
-        let asks = matches!(parts.method, http::Method::GET | http::Method::HEAD);
-        let body = if asks { Ok(BufferedBody::default()) } else { self.body(body, &parts.headers).await };
+        let asks = matches!(request.method, http::Method::GET | http::Method::HEAD);
+        let body = if asks { Ok(BufferedBody::default()) } else { self.body(body, &request.headers).await };
         let body = match body {
             Ok(body) => body,
             Err(refusal) => return Ok(with_connection_close(refusal.into())),
         };
-        let mut headers = parts.headers;
-        if let (None, Some(authority)) = (headers.get(header::HOST), parts.uri.authority())
+        request.body = body.bytes.clone();
+        if let (None, Some(authority)) = (request.headers.get(header::HOST), parts.uri.authority())
             && let Ok(host) = header::HeaderValue::from_str(authority.as_str())
         {
-            headers.insert(header::HOST, host);
+            request.headers.insert(header::HOST, host);
         }
-        let compresses = compress::accepts_gzip(&headers);
-        let request = ApiRequest {
-            method: parts.method,
-            path: parts.uri.path().to_owned(),
-            query: parts.uri.query().unwrap_or_default().to_owned(),
-            headers,
-            body: body.bytes.clone(),
-            attribution: None,
-            anonymous,
-            certificate,
-            peer: peer.address,
-        };
+        let compresses = compress::accepts_gzip(&request.headers);
         let mut reply = self.server.handle(request).await;
         if anonymous {
             reply.add_warnings(warning.as_slice());

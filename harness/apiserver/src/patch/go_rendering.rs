@@ -62,19 +62,11 @@ impl PatchTrace {
                         break;
                     }
                     let key = unescape(segment);
-                    let fresh = if brings {
-                        Self::Added(if moves { taken(operation) } else { sent.get(at).cloned().flatten() })
-                    } else {
-                        Self::Changed(BTreeMap::new())
-                    };
-                    node = match (brings, parts.entry(key.into())) {
-                        (true, entry) => {
-                            let node = entry.or_insert(Self::Added(None));
-                            *node = fresh;
-                            node
-                        }
-                        (false, entry) => entry.or_insert(fresh),
-                    };
+                    node = parts.entry(key.into()).or_insert(Self::Changed(BTreeMap::new()));
+                    if brings {
+                        // The last value of a place counts.
+                        *node = Self::Added(if moves { taken(operation) } else { sent.get(at).cloned().flatten() });
+                    }
                 }
             }
         }

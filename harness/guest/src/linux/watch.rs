@@ -1,5 +1,6 @@
 //! Reads the state of a thread from `/proc`.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -151,25 +152,37 @@ impl Watch {
 
 /// Returns the process of a thread and that process's parent; `None` if it is gone.
 pub(crate) fn process_and_parent(thread: i32) -> Option<(i32, i32)> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
-    Some((field("Tgid:")?, field("PPid:")?))
+    let status = ProcStatus::of(thread)?;
+    let number = |name: &str| status.field(name)?.parse().ok();
+    Some((number("Tgid:")?, number("PPid:")?))
 }
 
 /// Returns true if another program traces this one.
 pub(crate) fn is_traced() -> bool {
-    status_field("self", "TracerPid:").is_some_and(|tracer| tracer != "0")
+    ProcStatus::of("self").is_some_and(|status| status.field("TracerPid:").is_some_and(|tracer| tracer != "0"))
 }
 
 /// Returns true if a process has another user than this one, or another group.
 pub(crate) fn is_of_another_user(process: i32) -> bool {
-    let of = |process: &str| ["Uid:", "Gid:"].map(|name| status_field(process, name));
-    of(&process.to_string()) != of("self")
+    let users = |status: Option<ProcStatus>| {
+        ["Uid:", "Gid:"].map(|name| status.as_ref().and_then(|status| status.field(name)).map(str::to_owned))
+    };
+    users(ProcStatus::of(process)) != users(ProcStatus::of("self"))
 }
 
-fn status_field(process: &str, name: &str) -> Option<String> {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix(name)).map(|field| field.trim().to_owned())
+/// The state of a process or thread as `/proc` shows it at one moment.
+struct ProcStatus(String);
+
+impl ProcStatus {
+    /// Reads the state of a process or thread; `None` if it is gone.
+    fn of(number: impl Display) -> Option<Self> {
+        fs::read_to_string(format!("/proc/{number}/status")).ok().map(Self)
+    }
+
+    /// Returns the value of the line with this name.
+    fn field(&self, name: &str) -> Option<&str> {
+        self.0.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
+    }
 }
 
 /// Returns true if a signal has a handler in the thread's process.
@@ -189,15 +202,14 @@ pub(crate) fn is_pending(thread: i32, signal: i32) -> bool {
 }
 
 fn has_signal(thread: i32, set: &str, signal: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix(set)?.trim(), 16).ok());
+    let status = ProcStatus::of(thread);
+    let mask = status.as_ref().and_then(|status| u64::from_str_radix(status.field(set)?, 16).ok());
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Returns the number of a thread in its own namespace.
 pub(crate) fn inner_number(thread: i32) -> Option<i32> {
-    let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("NSpid:"))?.split_whitespace().last()?.parse().ok()
+    ProcStatus::of(thread)?.field("NSpid:")?.split_whitespace().last()?.parse().ok()
 }
 
 /// Returns the name of a thread.

@@ -97,14 +97,14 @@ fn configurations(version: &str) -> Vec<Value> {
 fn provisioner() -> [Value; 3] {
     let name = "local-path-provisioner";
     let namespace = "local-path-storage";
-    let account = format!("{name}-service-account");
+    let account_name = format!("{name}-service-account");
     let labels = json!({"app": name});
     [
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}),
-        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": namespace}}),
+        account(namespace, &account_name),
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace},
             "spec": {"replicas": 1, "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels},
-                "spec": {"serviceAccountName": account,
+                "spec": {"serviceAccountName": account_name,
                     "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
                     "containers": [{"name": name, "image": "docker.io/kindest/local-path-provisioner:v20260101"}]}}}}),
     ]
@@ -169,6 +169,9 @@ fn static_pod(name: &str, image: &str) -> Value {
 
 /// Returns the service accounts of the workloads of kube-system.
 pub(crate) fn system_accounts() -> Vec<Value> {
-    let account = |name: &str| json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": "kube-system"}});
-    ["coredns", "kube-proxy", "kindnet"].map(account).to_vec()
+    ["coredns", "kube-proxy", "kindnet"].map(|name| account("kube-system", name)).to_vec()
+}
+
+fn account(namespace: &str, name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}})
 }
